@@ -10,7 +10,13 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics import batched_training, memory
-from penchant_numerics.batched_training import Learner, looks, map_trainings, shard_of, stacks
+from penchant_numerics.batched_training import (
+    Learner,
+    map_trainings,
+    shard_of,
+    stacks,
+    train_and_evaluate,
+)
 from penchant_numerics.data import Samples
 from torch import nn
 
@@ -199,7 +205,7 @@ def test_rows_of_tensors_are_stacked():
 def test_the_context_judges_every_network_of_a_stack():
     with testing.emulated_device():
         context = Trains("emulated")
-        seen = looks(
+        seen = train_and_evaluate(
             context,
             [4, 5],
             lambda item: learner("emulated", item),

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from penchant_numerics import linearisation, tape
-from penchant_numerics.compact_records import Places, Shape, Signs
+from penchant_numerics.compact_records import Positions, Shape, Signs
 from penchant_numerics.gauss_newton import GaussNewton
 from torch import nn
 
@@ -28,7 +28,7 @@ def test_small_forms_have_the_same_effect():
     numbers = torch.randn(3, 7, generator=torch.Generator("cpu").manual_seed(0), **HOST)
     assert torch.equal(Signs(numbers).restore(), (numbers > 0).float())
     places = torch.arange(11, **HOST)
-    assert torch.equal(Places(places).restore(), places)
+    assert torch.equal(Positions(places).restore(), places)
     shape = Shape(numbers).restore()
     assert shape.shape == numbers.shape and shape.untyped_storage().nbytes() == 4
 

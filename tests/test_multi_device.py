@@ -107,7 +107,7 @@ def test_neighbours_follow_the_first_device_and_are_not_invented():
     first = torch.device("emulated:1")
     found = neighbours(first, 2)
     assert [str(each) for each in found] == ["emulated:1", "emulated:0"]
-    with pytest.raises(ValueError, match="at most 2, which there are, found 3"):
+    with pytest.raises(ValueError, match="at most 2, the number available, found 3"):
         neighbours(first, 3)
-    with pytest.raises(ValueError, match="at most 1, which there are, found 2"):
+    with pytest.raises(ValueError, match="at most 1, the number available, found 2"):
         neighbours(torch.device("cpu"), 2)

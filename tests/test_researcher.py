@@ -339,7 +339,7 @@ def test_floating_point_labels_are_fitted_as_they_are():
         ({"x": X, "image": X, "label": Y}, "expected one column such as image"),
         (TensorDataset(X, Y, Y), "a sample of the dataset is tuple, expected a pair"),
         (TensorDataset(X), "expected a pair .input, label."),
-        (((X, ["a"] * 60), (X, Y)), "labels of one part are text, those of the other are not"),
+        (((X, ["a"] * 60), (X, Y)), "labels of one split are text, those of the other are not"),
         ((BYTES.long(), Y), "images of whole numbers up to 255, int64: give uint8"),
     ],
 )

@@ -168,7 +168,7 @@ def test_what_cannot_be_stacked_is_refused_with_its_reason():
 
 def test_the_rule_stacks_on_a_gpu_only():
     networks, samples = build(mlp)
-    training = side.side_by_side(networks, samples, Recipe(), seeds=[0, 1, 2])
+    training = side.stack_trainings(networks, samples, Recipe(), seeds=[0, 1, 2])
     assert isinstance(training, side.OneByOne)
     assert side.groups(5, torch.device("cuda")) == [[0, 1, 2, 3, 4]]
     assert side.groups(2, torch.device("cpu")) == [[0], [1]]

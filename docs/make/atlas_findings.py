@@ -39,8 +39,8 @@ def _low_frequencies(whole: dict[str, Any]) -> str:
         text += f" {len(below)} have less: {_listed(below, shares)}."
     average, largest = shares["lenet-average"], shares["lenet-max"]
     return (
-        f"{text} For LeNet the pooling decides: it has {_told(average)} with average pooling,"
-        f" and {_told(largest)} with max pooling."
+        f"{text} For LeNet the pooling decides: it has {_text(average)} with average pooling,"
+        f" and {_text(largest)} with max pooling."
     )
 
 
@@ -54,7 +54,7 @@ def _gradient_sizes(whole: dict[str, Any]) -> str:
     return (
         f"**Before training, outputs of published networks react to their input with strengths that"
         f" lie {rounded(orders, error)} ± {short_error(error, orders)} orders of magnitude apart.**"
-        f" The mean squared gradient is {_told(smallest)} for {order[0]} and {_told(largest)} for"
+        f" The mean squared gradient is {_text(smallest)} for {order[0]} and {_text(largest)} for"
         f" {order[-1]}, each at the default initialisation and with batch-norm at its first running"
         " statistics."
     )
@@ -65,13 +65,13 @@ def _blind(whole: dict[str, Any]) -> str:
     ranks = quantities_of(whole, "nad", "effective-rank")
     seen = {label: entry["seen"] for label, entry in whole.items()}
     few = sorted((label for label in seen if seen[label] < FEW), key=lambda label: seen[label])
-    told = []
+    each = []
     for label in few:
         rank = ranks[label]
-        told.append(f"{label} {seen[label]} (rank of NADs {_told(rank)}, null {_null(rank)})")
+        each.append(f"{label} {seen[label]} (rank of NADs {_text(rank)}, null {_null(rank)})")
     return (
         f"**{len(few)} of {len(whole)} architectures are all but blind before training.** Of 1024"
-        f" pixels, the outputs of 24 networks at the point they share depend on: {'; '.join(told)}."
+        f" pixels, the outputs of 24 networks at the point they share depend on: {'; '.join(each)}."
         " Published initialisations set the last batch-norm weight of a residual branch to zero;"
         " only shortcuts are left, and a shortcut of stride two that has one pixel looks at one"
         " pixel of four. With weights of one instead the same RegNet depends on all 1024"
@@ -89,7 +89,7 @@ def quantities_of(whole: dict[str, Any], probe: str, name: str) -> dict[str, Num
     return found
 
 
-def _told(numbers: Numbers) -> str:
+def _text(numbers: Numbers) -> str:
     value, error = numbers["value"], numbers["stderr"]
     return f"{rounded(value, error)} ± {short_error(error, value)}"
 
@@ -104,4 +104,4 @@ def _relative(numbers: Numbers) -> float:
 
 
 def _listed(labels: list[str], shares: dict[str, Numbers]) -> str:
-    return ", ".join(f"{label} ({_told(shares[label])})" for label in labels)
+    return ", ".join(f"{label} ({_text(shares[label])})" for label in labels)

@@ -101,11 +101,13 @@ def draw_overview(whole: dict[str, Any]) -> Image.Image:
     figure = Figure(figsize=(8, 0.21 * len(order) + 1), layout="constrained")
     axes = figure.subplots()
     for family in families:
-        places = [place for place, label in enumerate(order) if whole[label]["family"] == family]
-        chosen = [quantities[order[place]] for place in places]
+        positions = [
+            position for position, label in enumerate(order) if whole[label]["family"] == family
+        ]
+        chosen = [quantities[order[position]] for position in positions]
         axes.errorbar(
             [each["value"] for each in chosen],
-            places,
+            positions,
             xerr=[2 * each["stderr"] for each in chosen],
             fmt="o",
             color=colours[family],

@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import inspect
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -31,7 +32,9 @@ KINDS = {
     "dataset": "Datasets",
     "executor": "Executors",
 }
-TEMPLATE = "penchant-example"  # what authors copy, nothing to measure with
+# Code and formulas, which may go over a line break.
+_VERBATIM = re.compile(r"(`[^`]*`|\$[^$]+\$)")
+TEMPLATE = "penchant-example"  # a template for authors
 GENERATED = "<!-- Written by docs/make/catalogue.py from the declaration: do not edit. -->"
 
 
@@ -44,7 +47,7 @@ def pages() -> dict[str, str]:
         cls = offer.component
         limit = limits.get(cls.kind, {}).get(cls.name)
         if limit is None:
-            raise SystemExit(f"docs/make/limits.toml says nothing of the {cls.kind} {cls.name!r}")
+            raise SystemExit(f"docs/make/limits.toml has no entry for the {cls.kind} {cls.name!r}")
         written[f"catalogue/{_file(cls)}"] = _page(offer, limit)
     written["reference/numerics.md"] = _numerics()
     written["reference/experiment.md"] = _experiment()
@@ -55,9 +58,9 @@ def _numerics() -> str:
     """The reference of the shared library: every module, by its docstrings."""
     lines = ["---", "search:", "  boost: 0.2", "---", "", GENERATED, "# penchant_numerics", ""]
     lines += [
-        "The torch library that plugins share; it does not know the kernel. One method a file,"
+        "The torch library that plugins share; it does not depend on the kernel. Each file has one"
     ]
-    lines += ["named after the method.", ""]
+    lines += ["method and is named after it.", ""]
     folder = DOCS.parent / "framework/penchant_numerics"
     for path in sorted(folder.glob("*.py")):
         if path.stem != "__init__":
@@ -91,15 +94,15 @@ def _summary(cls: type) -> str:
 def _index(offers: list[Offer]) -> str:
     lines = [GENERATED, "# Catalogue", ""]
     lines += [
-        "Everything that is installed from this repository, one page each: question, options,",
-        "what comes out, an example, and when not to trust it.",
+        "All components of this repository. Each page has a question, options, outputs, an",
+        "example, and when not to trust it.",
     ]
     for kind, title in KINDS.items():
         lines += ["", f"## {title}", ""]
         if kind == "probe":
             lines += _probe_table([offer for offer in offers if offer.component.kind == kind])
             continue
-        lines += ["| name | what it is | plugin |", "|---|---|---|"]
+        lines += ["| name | description | plugin |", "|---|---|---|"]
         for offer in offers:
             cls = offer.component
             if cls.kind == kind:
@@ -159,31 +162,31 @@ def _page(offer: Offer, limit: str) -> str:
 
 
 def _text(docstring: str) -> list[str]:
-    """The docstring; the reference stands apart."""
+    """The docstring; the reference is a paragraph of its own."""
     lines = []
-    for line in docstring.splitlines():
+    for line in _escaped(docstring).splitlines():
         if line.startswith("Reference:"):
             lines.append("")
-        # Angle brackets and stars of formulas are no markup.
-        lines.append(_escaped(line))
+        lines.append(line)
     return lines
 
 
-def _escaped(line: str) -> str:
-    """Stars, underscores and angle brackets as themselves, but for code between backticks."""
-    parts = line.split("`")
-    for place in range(0, len(parts), 2):
+def _escaped(text: str) -> str:
+    """Escape Markdown, except in code between backticks and in formulas between $ signs."""
+    pieces = _VERBATIM.split(text)
+    for index in range(0, len(pieces), 2):
         for mark in ("*", "_", "<", "["):
-            parts[place] = parts[place].replace(mark, "\\" + mark)
-    return "`".join(parts)
+            pieces[index] = pieces[index].replace(mark, "\\" + mark)
+    return "".join(pieces)
 
 
 def _cell(text: str) -> str:
+    """A cell of a table, with bars escaped."""
     return _escaped(text).replace("|", "\\|")
 
 
 def _picture(cls: type) -> list[str]:
-    """What the component makes: samples, directions, or a figure that the gallery has of it."""
+    """A picture of the component: samples, directions, or a figure of the gallery."""
     if cls.kind == "dataset":
         return _dataset_picture(cls)
     if cls.kind == "architecture":
@@ -215,7 +218,7 @@ def _architecture_picture(cls: type) -> list[str]:
         label = entry.get("label", entry["name"])
         if entry["name"] == cls.name and (DOCS / f"atlas/{label}.md").is_file():
             file = f"../atlas/pictures/{label}.png"
-            lines = _shown(cls.name, file, "What it prefers before it has seen data.")
+            lines = _shown(cls.name, file, "The directions it prefers before training.")
             return [*lines[:-1], f"{lines[-1]} [Card in the atlas](../atlas/{label}.md)"]
     return []
 

@@ -1,6 +1,6 @@
-"""Write examples/*/README.md: every experiment with its figure, what one should see, and its cost.
+"""Write examples/*/README.md: every experiment with its figure, expected result and cost.
 
-What a figure claims is told once, in docs/gallery/entries.toml; times are those that the gallery
+Claims of figures are written in docs/gallery/entries.toml; times are those that the gallery
 measured. `python docs/make/examples.py`
 """
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
 GALLERY = ROOT / "docs/gallery"
 GENERATED = "<!-- Written by docs/make/examples.py: do not edit. -->"
-# What a CPU is too slow for, where many networks are drawn or trained.
+# Too slow on a CPU if many networks are initialised or trained.
 LARGE = ("vgg11", "vgg19", "resnet18", "resnet20", "densenet121", "vit", "timm")
 LARGE_DATA = ("cifar10", "cifar100", "cifar2", "celeba", "stacked-mnist")
 FROM_FILES = (*LARGE_DATA, "mnist", "fashion-mnist", "kmnist")
@@ -39,7 +39,7 @@ def pages() -> dict[str, str]:
             file = str(path.relative_to(EXAMPLES))
             entries = shown.get(file, [])
             if not entries and file not in gallery["others"]:
-                raise SystemExit(f"docs/gallery/entries.toml says nothing of {file}")
+                raise SystemExit(f"docs/gallery/entries.toml has no entry for {file}")
             about = _claims(entries) or gallery["others"][file]
             cells = [f"[`{path.name}`]({path.name})", _figures(entries), about]
             cells += [_in_small(entries, runs, measured), _in_full(path)]
@@ -57,13 +57,13 @@ def _in(folder: Path, file: str) -> bool:
 def _page(name: str, cites: list[str], rows: list[str]) -> str:
     lines = [GENERATED, f"# {name}", "", *cites, ""]
     lines += [
-        f"`penchant run examples/{name}/FILE --quick` runs the reduced form of a file, and",
-        f"`penchant run examples/{name}/FILE` what was published. *In small* is CPU time of one",
-        "core for the reduced form that the [gallery](../../docs/gallery/index.md) measured and",
-        "judged. *Published scale* names networks and data, and what they ask for. Data beyond",
-        "`digits` are read from the folder that `PENCHANT_DATA` names.",
+        f"`penchant run examples/{name}/FILE --quick` runs an experiment at reduced scale, and",
+        f"`penchant run examples/{name}/FILE` at published scale. *Reduced scale* is the CPU time",
+        "of one core for the runs of the [gallery](../../docs/gallery/index.md). *Published scale*",
+        "lists the networks and data, and the hardware they need. All datasets except `digits` are",
+        "read from the folder in `PENCHANT_DATA`.",
         "",
-        "| file | figure | what one should see | in small | published scale |",
+        "| file | figure | expected result | reduced scale | published scale |",
         "|---|---|---|---|---|",
         *rows,
     ]
@@ -88,14 +88,14 @@ def _in_small(entries: list[dict[str, Any]], runs: Any, measured: Any) -> str:
 
 
 def _in_full(path: Path) -> str:
-    """Networks and data that the file names, and what they ask for."""
+    """Networks and data of the file, and the hardware they need."""
     experiment = tomllib.loads(path.read_text())
     networks = dict.fromkeys(each["name"] for each in experiment.get("architectures", []))
     data = dict.fromkeys(each["name"] for each in experiment.get("datasets", []))
     large = any(name in LARGE for name in networks) or any(name in LARGE_DATA for name in data)
-    told = ", ".join([*networks, *data]) or "none to choose"
+    names = ", ".join([*networks, *data]) or "fixed networks and data"
     files = " and data files" if any(name in FROM_FILES for name in data) else ""
-    return f"{told}: {'a GPU' if large else 'a CPU, or a GPU'}{files}"
+    return f"{names}: {'a GPU' if large else 'a CPU, or a GPU'}{files}"
 
 
 def main() -> None:

@@ -95,8 +95,8 @@ def read() -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], dict[s
         found, entry["outcomes"] = verdict(entry, measured)
         # The sentence beside it was written for this verdict and no other.
         if found != entry["verdict"]:
-            told = f"says {entry['verdict']!r}, its numbers say {found!r}"
-            raise SystemExit(f"{entry['paper']}, {entry['figure']}: {told}; rewrite `why`")
+            entry_record = f"says {entry['verdict']!r}, its numbers say {found!r}"
+            raise SystemExit(f"{entry['paper']}, {entry['figure']}: {entry_record}; rewrite `why`")
     return gallery["papers"], gallery["entries"], runs, measured
 
 
@@ -218,11 +218,17 @@ def _failures(entry: dict[str, Any], measured: Any) -> list[str]:
     """How runs ended that did not end well."""
     lines = []
     for name in runs_of(entry) if "run" in entry else ():
-        told = measured.get(name, {"exit": 0})
-        if told["exit"] == OUT_OF_TIME:
-            lines += [f"`{told['command']}` was stopped after {told['seconds']:.0f} s.", ""]
-        elif told["exit"]:
-            lines += [f"`{told['command']}` ended with: {_cell(told['message'])}", ""]
+        entry_record = measured.get(name, {"exit": 0})
+        if entry_record["exit"] == OUT_OF_TIME:
+            lines += [
+                f"`{entry_record['command']}` was stopped after {entry_record['seconds']:.0f} s.",
+                "",
+            ]
+        elif entry_record["exit"]:
+            lines += [
+                f"`{entry_record['command']}` ended with: {_cell(entry_record['message'])}",
+                "",
+            ]
     return lines
 
 
@@ -259,11 +265,11 @@ def _commands(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
     """What was run, how long it took, and what it has less of than the paper."""
     lines = []
     for name in runs_of(entry):
-        told = measured[name]
+        entry_record = measured[name]
         less = runs[name]["reduced"]
-        lines += ["```console", f"$ {told['command']}", "```", ""]
+        lines += ["```console", f"$ {entry_record['command']}", "```", ""]
         lines += [
-            f"{told['seconds']:.0f} s of one CPU core. "
+            f"{entry_record['seconds']:.0f} s of one CPU core. "
             + (f"Against the paper: {less}." if less else "The same scale as the paper."),
             "",
         ]

@@ -39,16 +39,16 @@ def gathered(
     found = {}
     for name, run in runs.items():
         record = folder / f"{name}.json"
-        told = json.loads(record.read_text()) if record.is_file() else {}
+        entry_record = json.loads(record.read_text()) if record.is_file() else {}
         # What another command measured is as good as not measured; how one failed is kept.
-        if told.get("command") != run["command"]:
+        if entry_record.get("command") != run["command"]:
             continue
         jobs = (
             _jobs(name, folder / name, wanted.get(name, set()), pictures)
-            if not told["exit"]
+            if not entry_record["exit"]
             else []
         )
-        found[name] = {**told, "jobs": jobs}
+        found[name] = {**entry_record, "jobs": jobs}
     return found
 
 
@@ -60,9 +60,9 @@ def _jobs(run: str, folder: Path, wanted: set[str], pictures: Path) -> list[dict
         own = {each.removeprefix(f"{name}/") for each in wanted if each.startswith(f"{name}/")}
         if len(names) == 1:
             own |= wanted
-        told = _job(name, read.result(job["id"]), own)
-        told["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, pictures)
-        kept.append(told)
+        entry_record = _job(name, read.result(job["id"]), own)
+        entry_record["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, pictures)
+        kept.append(entry_record)
     return kept
 
 

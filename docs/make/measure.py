@@ -27,15 +27,15 @@ def main(file: Path, folder: Path) -> None:
         record = folder / f"{name}.json"
         if record.is_file() and stands(json.loads(record.read_text()), run["command"]):
             continue
-        told = measure(run["command"], folder / name)
-        record.write_text(json.dumps(told, indent=1) + "\n")
-        status = "done" if told["exit"] == 0 else f"failed: {told['message']}"
-        print(f"{name}: {status}, {told['seconds']:.0f} s of CPU time", flush=True)
+        entry_record = measure(run["command"], folder / name)
+        record.write_text(json.dumps(entry_record, indent=1) + "\n")
+        status = "done" if entry_record["exit"] == 0 else f"failed: {entry_record['message']}"
+        print(f"{name}: {status}, {entry_record['seconds']:.0f} s of CPU time", flush=True)
 
 
-def stands(told: dict[str, str | float], command: str) -> bool:
+def stands(entry_record: dict[str, str | float], command: str) -> bool:
     """What another command measured, or what failed before its time, is measured again."""
-    return told.get("command") == command and told["exit"] in (0, -signal.SIGXCPU)
+    return entry_record.get("command") == command and entry_record["exit"] in (0, -signal.SIGXCPU)
 
 
 def measure(command: str, out: Path) -> dict[str, str | float]:

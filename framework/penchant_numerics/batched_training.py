@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from penchant_numerics import memory
 from penchant_numerics.data import Samples
-from penchant_numerics.stacked import OneByOne, Stacked, group_size, side_by_side
+from penchant_numerics.stacked import OneByOne, Stacked, group_size, stack_trainings
 from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
@@ -51,7 +51,7 @@ class Learner(NamedTuple):
 
 
 Begin = Callable[[Any], Learner]
-Look = Callable[[Any, Learner], Any]
+Evaluate = Callable[[Any, Learner], Any]
 Group = list[tuple[Any, Learner]]
 
 
@@ -131,8 +131,8 @@ def map_trainings(
     rows = []
     answers = context.map(function, shards, shared=shared)
     for shard, found in zip(shards, answers, strict=True):
-        for place in range(len(shard)):
-            rows.append({name: values[place] for name, values in found.items()})
+        for position in range(len(shard)):
+            rows.append({name: values[position] for name, values in found.items()})
     return rows
 
 
@@ -194,7 +194,7 @@ def _stacked(values: list[Any]) -> Any:
     return np.array(values)
 
 
-def measured(context: Trains, item: Any, begin: Begin, measure: Look) -> Row:
+def measured(context: Trains, item: Any, begin: Begin, measure: Evaluate) -> Row:
     """The answer of a shard whose items are trained to the end and then measured.
 
     Args:
@@ -208,50 +208,50 @@ def measured(context: Trains, item: Any, begin: Begin, measure: Look) -> Row:
     """
 
     def rows(items: list[Any]) -> list[Row]:
-        found = looks(context, items, begin, measure)
+        found = train_and_evaluate(context, items, begin, measure)
         return [by_step[-1] for by_step in found]
 
     return shard_of(item, rows)
 
 
-def looks(
+def train_and_evaluate(
     context: Trains,
     items: Sequence[Any],
     begin: Begin,
-    look: Look,
+    evaluate: Evaluate,
     *,
     steps: Sequence[int] | None = None,
 ) -> list[list[Any]]:
-    """Train a learner for every item, and look at it at some steps.
+    """Train a learner for every item, and evaluate it at some steps.
 
     Args:
         context: Trains.
-        items: One a learner.
+        items: One per learner.
         begin: Makes the learner of an item.
-        look: Given an item and its learner as it is then, in evaluation mode.
+        evaluate: Called with an item and its learner at that step, in evaluation mode.
         steps: When; by default at the end only.
 
     Returns:
-        What was seen, by item and step. A training that stopped early stays where it is.
+        The results by item and step. After an early stop the last one is repeated.
     """
     wanted = None if steps is None else sorted(set(steps))
     found = []
     for group in stacks(context, items, begin):
         if len(group) == 1:
-            found.append(_looks_alone(context, *group[0], look, wanted))
+            found.append(_evaluate_one(context, *group[0], evaluate, wanted))
         else:
-            found += _looks_together(context, group, look, wanted)
+            found += _evaluate_stack(context, group, evaluate, wanted)
     return found
 
 
-def _looks_alone(
+def _evaluate_one(
     context: Trains,
     item: Any,
     learner: Learner,
-    look: Look,
+    evaluate: Evaluate,
     steps: list[int] | None,
 ) -> list[Any]:
-    """What is seen of one learner, by step."""
+    """Results of one learner, by step."""
     trained = context.train(
         learner.network,
         learner.samples,
@@ -262,7 +262,7 @@ def _looks_alone(
     found = []
     for step, network in trained:
         now = learner._replace(network=network, step=step)
-        found.append(look(item, now))
+        found.append(evaluate(item, now))
     # after an early stop nothing changes
     missing = 0
     if steps is not None:
@@ -270,13 +270,13 @@ def _looks_alone(
     return found + found[-1:] * missing
 
 
-def _looks_together(
+def _evaluate_stack(
     context: Trains,
     group: Group,
-    look: Look,
+    evaluate: Evaluate,
     steps: list[int] | None,
 ) -> list[list[Any]]:
-    """What is seen of learners that share a stack, by learner and step."""
+    """Results of learners that share a stack, by learner and step."""
     learners = [learner for _, learner in group]
     training = train_together(context, learners)
     if steps is None:
@@ -287,7 +287,7 @@ def _looks_together(
         trained = training.networks()
         for number, (item, learner) in enumerate(group):
             now = learner._replace(network=trained[number], step=training.steps[number])
-            found[number].append(look(item, now))
+            found[number].append(evaluate(item, now))
     for network, learner in zip(training.networks(), learners):
         # no step is left, but the context says so where nothing was learnt
         for _ in context.train(network, learner.samples, *learner.keys, steps=()):
@@ -305,7 +305,7 @@ def train_together(context: Trains, learners: Sequence[Learner]) -> OneByOne | S
 
     networks = [learner.network for learner in learners]
     samples = [learner.samples for learner in learners]
-    return side_by_side(networks, samples, context.training, seeds=seeds)
+    return stack_trainings(networks, samples, context.training, seeds=seeds)
 
 
 def stacks(context: Trains, items: Sequence[Any], begin: Begin) -> Iterator[Group]:
@@ -313,7 +313,7 @@ def stacks(context: Trains, items: Sequence[Any], begin: Begin) -> Iterator[Grou
 
     Args:
         context: Where they are trained, and how.
-        items: One a learner.
+        items: One per learner.
         begin: Makes the learner of an item, which then holds its samples.
 
     Yields:

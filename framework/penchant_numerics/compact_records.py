@@ -1,9 +1,9 @@
 """What a recorded pass keeps, in its smallest form.
 
 A tape (`tape.py`) and autograd's record of the same pass keep the same constants: inputs of linear
-maps, signs of what went through a ReLU, places of maxima. Signs need one bit a number, places 32.
-Autograd also keeps tangents, because its rules for a product keep both factors; but what is linear
-in a tangent does not depend on its value, so that its shape is enough.
+maps, signs of what went through a ReLU, positions of maxima. Signs need one bit a number, positions
+32. Autograd also keeps tangents, because its rules for a product keep both factors; but what is
+linear in a tangent does not depend on its value, so that its shape is enough.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Signs:
         padded = torch.nn.functional.pad(above, (0, missing))
         rows = padded.view(-1, 8)
 
-        # each at its place in a byte
+        # each at its position in a byte
         shifts = self._shifts(numbers.device)
         bytes_ = rows.to(torch.uint8) << shifts
         self._bits = bytes_.sum(1, dtype=torch.uint8)
@@ -61,10 +61,10 @@ class Signs:
         return kept.view(self._shape).to(self._dtype)
 
 
-class Places:
+class Positions:
     """Whole numbers that index a tensor; none has more than 2^31 entries here.
 
-    >>> Places(torch.tensor([3, 1], device="cpu")).restore()
+    >>> Positions(torch.tensor([3, 1], device="cpu")).restore()
     tensor([3, 1])
     """
 

@@ -1,7 +1,8 @@
-"""Corr, the Frobenius cosine of two matrices, from samples: unbiased norms, and its rotation null.
+r"""Corr, the Frobenius cosine of two matrices, from samples: unbiased norms, and its rotation null.
 
-A sampled matrix has too large a norm: for isotropic gradients of T networks the plain Corr(G, I) is
-1 / sqrt(1 + D / T). Here every product is between independent parts of the networks.
+The norm of a sampled matrix is biased upwards: for isotropic gradients of $T$ networks the plain
+$\operatorname{Corr}(G, I)$ is $1 / \sqrt{1 + D / T}$. Here every product is between independent
+groups of networks.
 
 Two positive matrices always have a large Corr, so beside it stands the Corr after rotating one of
 the two by a random orthogonal matrix R, which keeps both spectra. Over the orthogonal group its
@@ -165,7 +166,7 @@ def rotated(
     squared_second: float,
     size: int,
 ) -> RotatedCorr:
-    """Mean and standard deviation of Corr(A, R B R^T) over random orthogonal R.
+    r"""Mean and standard deviation of $\operatorname{Corr}(A, R B R^\top)$ over random rotations.
 
     Args:
         trace_first: Tr A.

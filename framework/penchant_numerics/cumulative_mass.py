@@ -11,9 +11,9 @@ resolution of the quadrature. They hold for the measure that the start vector se
 start vectors estimates the bounds of the whole spectrum, with a standard error. Eigenvalues whose
 weight is known by count add no uncertainty.
 
-Beside a large mass at one place (the null space of a Hessian) the sign of a node says nothing. So
-the mass below a threshold is told in two parts: what is below it by more than the resolution, and
-what is within.
+Beside a large mass at one position (the null space of a Hessian) the sign of a node says nothing.
+So the mass below a threshold is told in two parts: what is below it by more than the resolution,
+and what is within.
 
 References: Golub and Meurant, Matrices, Moments and Quadrature with Applications, 2010, chapter 6;
 Karlin and Studden, Tchebycheff Systems, 1966; Szego, Orthogonal Polynomials, section 3.41.
@@ -65,11 +65,11 @@ def cumulative_bounds(measure: Quadrature, at: Tensor) -> CumulativeBounds:
     ([0.5], [0.5])
     """
     # start vector by start vector: each sees a measure of its own
-    places = at.to("cpu", torch.float64).flatten()
+    positions = at.to("cpu", torch.float64).flatten()
     lower, upper = [], []
     for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
         run = _Run.of(nodes, weights, residuals)
-        pairs = [run.bounds(place) for place in places.tolist()]
+        pairs = [run.bounds(position) for position in positions.tolist()]
         bounds = torch.tensor(pairs, device="cpu", dtype=torch.float64)
         lower.append(bounds[:, 0])
         upper.append(bounds[:, 1])
@@ -182,51 +182,51 @@ class _Run:
             jacobi=jacobi,
         )
 
-    def bounds(self, place: float) -> tuple[float, float]:
-        """The least and the largest mass up to a place."""
-        inside = self.known <= place
+    def bounds(self, position: float) -> tuple[float, float]:
+        """The least and the largest mass up to a position."""
+        inside = self.known <= position
         sure = float(self.shares[inside].sum())
         if self.jacobi is None:
             return sure, sure
 
         # of the rest only bounds are known
-        lower, upper = _extreme_masses(self.jacobi, place)
+        lower, upper = _extreme_masses(self.jacobi, position)
         least = sure + lower * self.rest
         most = sure + upper * self.rest
         return least, most
 
 
-def _extreme_masses(jacobi: Tridiagonal, place: float) -> tuple[float, float]:
-    """The least and the largest mass up to a place, of measures that have the moments of T."""
+def _extreme_masses(jacobi: Tridiagonal, position: float) -> tuple[float, float]:
+    """The least and the largest mass up to a position, of measures that have the moments of T."""
     matrix = jacobi.matrix()
     # one moment says nothing
     if len(matrix) == 1:
         return 0.0, 1.0
 
-    # the quadrature that has a node at the place
-    changed = _with_node_at(matrix, place)
+    # the quadrature that has a node at the position
+    changed = _with_node_at(matrix, position)
     nodes, vectors = torch.linalg.eigh(changed)
     weights = vectors[0].square()
 
-    # the mass before the node at the place, and with it
-    own = int((nodes - place).abs().argmin())
+    # the mass before the node at the position, and with it
+    own = int((nodes - position).abs().argmin())
     lower = weights[:own].sum()
     upper = weights[: own + 1].sum()
     return float(lower), float(upper)
 
 
-def _with_node_at(matrix: Tensor, place: float) -> Tensor:
-    """A tridiagonal matrix with another last entry, which gives it an eigenvalue at a place."""
+def _with_node_at(matrix: Tensor, position: float) -> Tensor:
+    """A tridiagonal matrix with another last entry, which gives it an eigenvalue at a position."""
     # the entry is x + b^2 (T' - x)^-1 at its last corner, T' the smaller matrix
     smaller = matrix[:-1, :-1]
     size = len(smaller)
     identity = torch.eye(size, device="cpu", dtype=matrix.dtype)
-    shifted = smaller - place * identity
+    shifted = smaller - position * identity
     solved, info = torch.linalg.solve_ex(shifted, identity[-1])
     coupling = float(matrix[-1, -2]) ** 2
-    entry = place + coupling * float(solved[-1])
+    entry = position + coupling * float(solved[-1])
 
-    # the place is a node of the smaller matrix: the last node of the larger is at infinity
+    # the position is a node of the smaller matrix: the last node of the larger is at infinity
     finite = int(info) == 0 and math.isfinite(entry)
     largest = float(matrix.abs().max())
     far = abs(entry) > _FAR * largest

@@ -59,14 +59,14 @@ class Samples(NamedTuple):
         >>> samples.first_of_each_class(2).inputs.tolist()
         [0, 1, 2, 4]
         """
-        # the place of a sample among those of its class
-        place = torch.zeros_like(self.labels)
+        # the position of a sample among those of its class
+        position = torch.zeros_like(self.labels)
         for label in self.labels.unique():
             own = self.labels == label
             size = int(own.sum())
-            place[own] = torch.arange(size, device=place.device)
+            position[own] = torch.arange(size, device=position.device)
         # the first ones
-        chosen = torch.nonzero(place < count)
+        chosen = torch.nonzero(position < count)
         return self.select(chosen[:, 0])
 
 
@@ -155,7 +155,7 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
     inputs, labels = part
     if len(inputs) != len(labels):
         raise ValueError(
-            f"{name} has {len(inputs)} inputs and {len(labels)} labels, expected as many"
+            f"{name} has {len(inputs)} inputs but {len(labels)} labels; the numbers must match"
         )
     if not len(inputs):
         raise ValueError(f"{name} has no samples")

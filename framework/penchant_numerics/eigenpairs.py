@@ -286,8 +286,8 @@ class _KrylovSpace:
 
     def grow(self) -> None:
         """Take the next vector in, and orthogonalise its product against all."""
-        place = self.filled
-        self.basis[place] = self.next
+        position = self.filled
+        self.basis[position] = self.next
         self.filled += 1
         kept = self.basis[: self.filled]
         (w,) = self.A.multiply_rows(self.next[None])
@@ -298,7 +298,7 @@ class _KrylovSpace:
         for _ in range(2):
             coefficients = kept @ w
             w = w - kept.T @ coefficients
-            self.H[: self.filled, place] += coefficients.to("cpu", torch.float64)
+            self.H[: self.filled, position] += coefficients.to("cpu", torch.float64)
 
         # where nothing new is left the space has closed: go on somewhere else
         self.beyond = float(torch.linalg.vector_norm(w))
@@ -322,7 +322,7 @@ class _KrylovSpace:
 
     def cut(self, values: Tensor, mix: Tensor, chosen: Tensor) -> None:
         """Keep the chosen Ritz vectors of the space, whose eigenvectors in it are `mix`."""
-        # combinations of the old vectors take their places
+        # combinations of the old vectors take their positions
         count = len(chosen)
         weights = mix[:, chosen].T.to(self.basis)
         old = self.basis[: self.filled]
@@ -331,8 +331,8 @@ class _KrylovSpace:
 
         # they are orthogonal, and A is diagonal in them
         self.H.zero_()
-        places = range(count)
-        self.H[places, places] = values[chosen]
+        positions = range(count)
+        self.H[positions, positions] = values[chosen]
         self.filled = count
 
 

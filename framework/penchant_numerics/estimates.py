@@ -79,7 +79,7 @@ class Directions:
             needed,
             self.rows.device,
             what=f"the second moment of {size} inputs",
-            cure="use what needs its directions only, or smaller inputs",
+            hint="use what needs its directions only, or smaller inputs",
         )
         # (1/T) sum g g^T
         rows = self.rows.to(self.eigenvalues.dtype)

@@ -283,10 +283,10 @@ def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:
     phases = 0 * k[:, :1]
     for axis, count in enumerate(shape):
         # the phase along this axis, (waves, count)
-        places = torch.arange(count, device=k.device)
-        turns = k[:, axis, None] * places % count
+        positions = torch.arange(count, device=k.device)
+        turns = k[:, axis, None] * positions % count
         along = turns * (common // count)
-        # every place so far with every place on it
+        # every position so far with every position on it
         both = phases[:, :, None] + along[:, None, :]
         phases = both.flatten(1)
     return phases % common
@@ -371,8 +371,8 @@ def layout(
 
     # what was given goes last: it wins over what is only mirrored
     for sign, from_mirror in ((-1, True), (1, False)):
-        places = (sign * k + counts // 2) % counts
-        cells = places.unbind(-1)
+        positions = (sign * k + counts // 2) % counts
+        cells = positions.unbind(-1)
         filled[cells] = values
         mirrored[cells] = from_mirror
     return filled, mirrored

@@ -1,11 +1,12 @@
-"""The Gauss-Newton matrix G = Ave_i J_i^T H_i J_i, matrix-free.
+r"""The Gauss-Newton matrix $G = \operatorname{Ave}_i J_i^\top H_i J_i$, matrix-free.
 
-H_i is the Hessian of the loss in the outputs: diag p - p p^T for cross-entropy (s (1 - s) with a
-single output, the difference of two logits), the identity for half the squared error. For softmax
-cross-entropy G is the true Fisher information. H = L L^T with L = diag(sqrt p) - p sqrt(p)^T makes
-G = V V^T, whose columns are the extended gradients sqrt(p_c / N) J^T (e_c - p). Of sequences every
-position has such an H of its own, and N counts the positions (`sequences`). Products with H take a
-few sums over classes, never a pass per class.
+$H_i$ is the Hessian of the loss in the outputs: $\operatorname{diag} p - p p^\top$ for
+cross-entropy ($s (1 - s)$ with a single output, the difference of two logits), the identity for
+half the squared error. For softmax cross-entropy $G$ is the true Fisher information. $H = L L^\top$
+with $L = \operatorname{diag}(\sqrt p) - p \sqrt{p}^\top$ gives $G = V V^\top$, whose columns are
+the extended gradients $\sqrt{p_c / N}\, J^\top (e_c - p)$. In a sequence, every
+position has its own $H$, and $N$ counts the positions (`sequences`). Products with $H$ take a few
+sums over classes, never one pass per class.
 
 References: Papyan, JMLR 2020; Martens, JMLR 2020.
 """
@@ -153,7 +154,9 @@ def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, T
     if bool(kept.all()):
         return inputs, labels
     if not bool(kept.any()):
-        raise ValueError(f"all {len(labels)} labels are {IGNORED}: expected some that count")
+        raise ValueError(
+            f"all {len(labels)} labels are {IGNORED} (ignored): expected at least one that is not"
+        )
     return inputs[kept], labels[kept]
 
 

@@ -1,13 +1,13 @@
-"""The spectral measure of an operator by Lanczos quadrature.
+r"""The spectral measure of an operator by Lanczos quadrature.
 
-Ritz values theta_j, weighted by the squared first components w_j of T's eigenvectors, are Gauss
-quadrature for the spectrum of A as the start vector v sees it: sum_j w_j f(theta_j) ~ v^T f(A) v,
-whose mean over random v is Tr f(A) / size. Variants:
+The Ritz values $\theta_j$, weighted by the squared first components $w_j$ of the eigenvectors of
+$T$, are a Gauss quadrature: $\sum_j w_j f(\theta_j) \approx v^\top f(A) v$ for the start vector
+$v$. The mean over random $v$ is $\operatorname{Tr} f(A) / \text{size}$. Variants:
 
-- `full`: reorthogonalised; keeps a basis of m vectors.
-- `none`: three vectors. Good for densities, never for counting.
-- `sample`: for A = V V^T with fewer columns than rows, the same for V^T V, always reorthogonalised;
-  the zeros are added by count.
+- `full`: with reorthogonalisation; stores a basis of m vectors.
+- `none`: stores three vectors. Use it for densities, never to count eigenvalues.
+- `sample`: for $A = V V^\top$ with fewer columns than rows, the same for $V^\top V$, always with
+  reorthogonalisation; zero eigenvalues are added by count.
 
 An eigenvalue that every start vector finds, and whose weights are those of one eigenvector, is
 simple: its weight is 1/size exactly, not a random number around it.
@@ -345,13 +345,13 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
     begins = torch.cat([apart.new_zeros(1), apart])
     group = begins.cumsum(0)
 
-    # a group has the weight of all, and their mean place
+    # a group has the weight of all, and their mean position
     count = int(group[-1]) + 1
     total = torch.zeros(count, device="cpu", dtype=torch.float64)
     total = total.index_add(0, group, weights)
     moment = torch.zeros_like(total)
     moment = moment.index_add(0, group, weights * values)
-    place = moment / total.clamp(min=_TINY)
+    position = moment / total.clamp(min=_TINY)
 
     # and the residual of its heaviest
     heaviest = torch.zeros_like(total)
@@ -372,7 +372,7 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
         include_self=False,
     )
     kept = total > _NEGLIGIBLE
-    return place[kept], total[kept], bound[kept]
+    return position[kept], total[kept], bound[kept]
 
 
 def _tolerance(T: Tridiagonal, nodes: Tensor) -> float:

@@ -308,14 +308,14 @@ class TangentFeatures:
     def _positions(self, name: str, uses: Sequence[tuple[Tensor, Tensor]]) -> Factored:
         """All uses of a layer as positions of one linear layer."""
         module = self._candidates[name]
-        seen, told = [], []
+        seen, error_rows = [], []
         for inputs, errors in uses:
             seen.append(input_positions(module, inputs))
-            told.append(error_positions(module, errors))
+            error_rows.append(error_positions(module, errors))
         bias = _parameter(name, "bias")
         return Factored(
             torch.cat(seen, dim=1),
-            torch.cat(told, dim=2),
+            torch.cat(error_rows, dim=2),
             weight=True,
             bias=bias in self.outputs.layout.slices,
         )

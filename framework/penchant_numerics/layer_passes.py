@@ -153,12 +153,12 @@ def seen_at_positions(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
     return torch.cat(seen, dim=1)
 
 
-def heard_at_positions(
+def errors_at_positions(
     module: nn.Module,
     inputs: Sequence[Tensor],
     errors: Sequence[Tensor | None],
 ) -> Tensor:
-    """What a layer heard at the positions of all its uses, (n, t, o).
+    """Errors of a layer at the positions of all its uses, (n, t, o).
 
     Args:
         module: The layer.
@@ -169,12 +169,12 @@ def heard_at_positions(
         The errors, zero where a use reaches no output.
     """
     units = len(weight_matrix(module))
-    heard = []
+    layer_errors = []
     for given, error in zip(inputs, errors):
         if error is None:
-            # nothing was heard, at as many positions as were seen
+            # no error, at as many positions as there are inputs
             positions = input_positions(module, given).shape[1]
-            heard.append(given.new_zeros(len(given), positions, units))
+            layer_errors.append(given.new_zeros(len(given), positions, units))
         else:
-            heard.append(error_positions(module, error[:, None])[:, 0])
-    return torch.cat(heard, dim=1)
+            layer_errors.append(error_positions(module, error[:, None])[:, 0])
+    return torch.cat(layer_errors, dim=1)

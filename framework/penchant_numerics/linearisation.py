@@ -350,7 +350,7 @@ def _compare(tape: Tape, tangents: Sequence[Tensor], expected: Tensor) -> None:
     away = (played - expected).norm()
     allowed = agreement(_AGREEMENT) * expected.norm()
     if not away <= allowed:
-        raise NotRecordableError("a tape played again does not give what it recorded")
+        raise NotRecordableError("replaying the tape does not reproduce the recorded values")
 
 
 def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:

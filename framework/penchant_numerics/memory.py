@@ -122,7 +122,7 @@ def require(
     device: torch.device | str,
     *,
     what: str,
-    cure: str,
+    hint: str,
 ) -> None:
     """Refuse what no device of this size can hold, before the allocator does.
 
@@ -130,7 +130,7 @@ def require(
         needed: Bytes that are needed at once.
         device: Where.
         what: What takes them, for the message.
-        cure: The way out.
+        hint: The way out.
 
     Raises:
         ValueError: Where they are more than the device has in all.
@@ -141,7 +141,7 @@ def require(
     # in GiB, as people know the size of a device
     takes = needed / 2**30
     has = there / 2**30
-    raise ValueError(f"{what} takes {takes:.3g} GiB, the device has {has:.3g} GiB: {cure}")
+    raise ValueError(f"{what} takes {takes:.3g} GiB, the device has {has:.3g} GiB: {hint}")
 
 
 def is_shortage(error: BaseException) -> bool:

@@ -270,12 +270,12 @@ def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
         columns, batch = inputs.shape[:2]
         flat = input_positions(layer.module, inputs.flatten(0, 1))
         seen = flat.unflatten(0, (columns, batch))
-        told = error_positions(layer.module, errors)
+        error_rows = error_positions(layer.module, errors)
 
         # inputs of a batch are positions like others
         both = Factors(
             seen.flatten(1, 2),
-            told.flatten(1, 2),
+            error_rows.flatten(1, 2),
         )
         found.append(both)
     return joined(found, dim=1)

@@ -26,10 +26,10 @@ def accumulation_dtype(device: torch.device) -> torch.dtype:
 
 
 class SecondMoment:
-    """Sum of g g^T over vectors g, with what centring and standard errors need.
+    r"""The sum of $g g^\top$ over vectors $g$, with the sums for centring and standard errors.
 
-    The result does not depend on how the vectors were cut into pieces except for rounding; merging
-    in a fixed order makes it bit-identical.
+    Up to rounding, the result does not depend on how the vectors were split; merging in a fixed
+    order makes it bit-identical.
 
     Args:
         size: The length of a vector.
@@ -98,7 +98,7 @@ class SecondMoment:
         return self.total / self.count
 
     def matrix(self, *, centred: bool = False) -> Tensor:
-        """The second moment, (1/T) sum g g^T.
+        r"""The second moment, $\frac{1}{T} \sum_t g_t g_t^\top$.
 
         Args:
             centred: Whether it is around the mean: the covariance, with 1/T as well.
@@ -259,8 +259,8 @@ def definite_signs(rows: Tensor) -> Tensor:
     >>> definite_signs(torch.tensor([[1.0, -2.0]], device="cpu")).tolist()
     [[-1.0, 2.0]]
     """
-    places = rows.abs().argmax(1, keepdim=True)
-    largest = rows.gather(1, places)
+    positions = rows.abs().argmax(1, keepdim=True)
+    largest = rows.gather(1, positions)
     negative = largest < 0
     signs = torch.where(negative, -1.0, 1.0)
     return rows * signs.to(rows.dtype)
@@ -288,11 +288,11 @@ def isotropic_spectra(
     generator: torch.Generator,
     draws: int = 4,
 ) -> Tensor:
-    """Spectra of isotropic architectures with these gradient norms.
+    r"""Spectra of isotropic architectures with these gradient norms.
 
-    Simulates (1/T) sum_t |g_t|^2 u_t u_t^T with u_t uniform on the sphere. Plain Marchenko-Pastur
-    edges are right only where norms hardly vary. With fewer networks than inputs these are the T
-    eigenvalues of the Gram matrix: the others are zero.
+    Simulates $\frac{1}{T} \sum_t |g_t|^2 u_t u_t^\top$ with $u_t$ uniform on the sphere. Plain
+    Marchenko-Pastur edges are right only if norms hardly vary. With fewer networks than inputs
+    these are the T eigenvalues of the Gram matrix: the others are zero.
 
     Args:
         squared_norms: |g_t|^2, (networks,).

@@ -33,13 +33,13 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
     if first.type != "cpu":
         there = torch.get_device_module(first).device_count()
     if count > there:
-        raise ValueError(f"devices must be at most {there}, which there are, found {count}")
+        raise ValueError(f"devices must be at most {there}, the number available, found {count}")
 
     # a ring, which begins with the first
     start = first.index or 0
     found = []
-    for place in range(count):
-        number = (start + place) % there
+    for position in range(count):
+        number = (start + position) % there
         found.append(torch.device(first.type, number))
     return found
 
@@ -103,12 +103,12 @@ class OverDevices(Operator):
 
         # a copy of the network and its own samples on every device
         self.operators = []
-        for place, device in enumerate(devices[: self._batches]):
-            own = self._own(place, len(devices), first)
+        for position, device in enumerate(devices[: self._batches]):
+            own = self._own(position, len(devices), first)
             there = copy.deepcopy(network).to(device)
             part = _chosen((inputs, labels), own, device)
             # samples of other devices were tried with those of the first
-            check = options.get("check", True) and place == 0
+            check = options.get("check", True) and position == 0
             own_options = {**options, "check": check}
             operator = kind(there, part, batch=batch, **own_options)
             self.operators.append(operator)
@@ -132,29 +132,29 @@ class OverDevices(Operator):
         """Which operation made the route another one."""
         return self.operators[0].reason
 
-    def _own(self, place: int, devices: int, where: torch.device) -> Tensor:
-        """Which samples belong to the device at a place."""
+    def _own(self, position: int, devices: int, where: torch.device) -> Tensor:
+        """Which samples belong to the device at a position."""
         numbers = torch.arange(self.samples, device=where)
         batches = numbers // self.batch
-        return batches % devices == place
+        return batches % devices == position
 
     def _in_turn(self) -> Iterator[tuple[int, int, Any]]:
-        """Every batch in its order: the place of its device, its number there, its samples."""
+        """Every batch in its order: the position of its device, its number there, its samples."""
         for operator in self.operators:
             operator.pass_at_once(self.batch)
         parts = [enumerate(each._batches()) for each in self.operators]
         # round robin
         for number in range(self._batches):
-            place = number % len(self.operators)
-            own, samples = next(parts[place])
-            yield place, own, samples
+            position = number % len(self.operators)
+            own, samples = next(parts[position])
+            yield position, own, samples
 
     def _rows(self, rows: Tensor) -> Tensor:
         total = torch.zeros_like(rows)
         there = [rows.to(each.device) for each in self.operators]
-        for place, number, samples in self._in_turn():
-            operator = self.operators[place]
-            own = there[place]
+        for position, number, samples in self._in_turn():
+            operator = self.operators[position]
+            own = there[position]
             product = torch.zeros_like(own)
             operator.add_product(product, own, number, samples)
             total += product.to(self.device)
@@ -181,9 +181,9 @@ class OverDevices(Operator):
         shape = self.operators[0].output_shape
         by_sample = coefficients.reshape(count, self.samples, *shape)
         parts = iter(by_sample.split(self.batch, dim=1))
-        for place, number, inputs in self._in_turn():
+        for position, number, inputs in self._in_turn():
             # what it makes of them is added up on the first device
-            operator = self.operators[place]
+            operator = self.operators[position]
             made = torch.zeros(
                 count,
                 self.size,
@@ -198,8 +198,8 @@ class OverDevices(Operator):
     def _adjoint(self, rows: Tensor) -> Tensor:
         """V^T v for rows v (k, size)."""
         found = []
-        for place, number, inputs in self._in_turn():
-            operator = self.operators[place]
+        for position, number, inputs in self._in_turn():
+            operator = self.operators[position]
             part = operator.adjoint_part(rows.to(operator.device), number, inputs)
             found.append(part.to(self.device))
         return torch.cat(found, dim=1).flatten(1)

@@ -47,8 +47,8 @@ def palette(count: int, *, ordered: bool = False) -> list[str]:
     """
     if not ordered:
         return [_colour(number) for number in range(count)]
-    places = np.linspace(0, 0.9, count)  # the lightest shades are hard to see on white
-    shades = matplotlib.colormaps["viridis"](places)
+    positions = np.linspace(0, 0.9, count)  # the lightest shades are hard to see on white
+    shades = matplotlib.colormaps["viridis"](positions)
     return [matplotlib.colors.to_hex(shade) for shade in shades]
 
 
@@ -111,8 +111,8 @@ def spectrum(
     values = np.asarray(values, dtype=np.float64)
     # what was measured
     shown = _above_rounding(values)
-    places = np.arange(len(shown))
-    axes.plot(places, shown, color=colour, label=label)
+    positions = np.arange(len(shown))
+    axes.plot(positions, shown, color=colour, label=label)
     if stderr is not None:
         _band(axes, shown, 2 * np.asarray(stderr), colour)
     # what it would be without the effect
@@ -135,9 +135,9 @@ def _null_band(axes: Axes, null: Array, spread: ArrayLike | None, label: str) ->
             spread = draws.std(0, ddof=1)
 
     shown = _above_rounding(null)
-    places = np.arange(len(shown))
+    positions = np.arange(len(shown))
     axes.plot(
-        places,
+        positions,
         shown,
         "--",
         color=ORANGE,
@@ -158,12 +158,12 @@ def _above_rounding(values: Array) -> Array:
 
 def _band(axes: Axes, middle: Array, half: Array, colour: str) -> None:
     """A band around a curve."""
-    places = np.arange(len(middle))
+    positions = np.arange(len(middle))
     # below zero a logarithmic axis has no place: the band ends far under the curve instead
     low = np.maximum(middle - half, middle / 10)
     high = middle + half
     axes.fill_between(
-        places,
+        positions,
         low,
         high,
         color=colour,
@@ -204,7 +204,7 @@ def by_index(
     """Values by index (of a direction, a frequency, a step) with their standard errors.
 
     Args:
-        index: Places (n,), in any order.
+        index: Positions (n,), in any order.
         curves: What is drawn, by its label; a null is dashed in the same colour.
         xlabel: Name and unit of the index.
         ylabel: Name and unit of the values.
@@ -218,10 +218,10 @@ def by_index(
     """
     panel = axes or _one_panel()
     # what was measured, in the order of the axis
-    places = np.asarray(index)
-    order = np.argsort(places)
+    positions = np.asarray(index)
+    order = np.argsort(positions)
     for number, (label, curve) in enumerate(curves.items()):
-        _curve(panel, places, curve, order=order, number=number, label=label)
+        _curve(panel, positions, curve, order=order, number=number, label=label)
     # what to compare with
     if level is not None:
         panel.axhline(
@@ -233,7 +233,7 @@ def by_index(
         )
     panel.set(xlabel=xlabel, ylabel=ylabel)
     if beside is not None:
-        _second_axis(panel, places, beside, colour=_colour(len(curves)))
+        _second_axis(panel, positions, beside, colour=_colour(len(curves)))
 
     if axes is None:
         # below the panel a legend covers no point
@@ -254,7 +254,7 @@ def _colour(number: int) -> str:
 
 def _curve(
     axes: Axes,
-    places: Array,
+    positions: Array,
     curve: Curve,
     *,
     order: Array,
@@ -269,7 +269,7 @@ def _curve(
     if curve.stderr is not None:
         errors = np.asarray(curve.stderr)[order]
     axes.errorbar(
-        places[order],
+        positions[order],
         values,
         errors,
         fmt=f"{marker}-",
@@ -283,7 +283,7 @@ def _curve(
         return
     null = np.asarray(curve.null)[order]
     axes.plot(
-        places[order],
+        positions[order],
         null,
         "--",
         color=colour,
@@ -292,13 +292,13 @@ def _curve(
     )
 
 
-def _second_axis(axes: Axes, places: Array, beside: Beside, *, colour: str) -> None:
+def _second_axis(axes: Axes, positions: Array, beside: Beside, *, colour: str) -> None:
     """Points on a logarithmic axis at the right, which has their colour."""
     values = np.asarray(beside.values)
     positive = np.where(values > 0, values, np.nan)
     other = axes.twinx()
     other.plot(
-        places,
+        positions,
         positive,
         "d",
         color=colour,
@@ -500,12 +500,12 @@ def heat_map(
     bar: bool = True,
     axes: Axes | None = None,
 ) -> Figure:
-    """Values in cells of equal size, whatever the places they belong to; rows go upwards.
+    """Values in cells of equal size, whatever the positions they belong to; rows go upwards.
 
     Args:
         values: Numbers (rows, columns); cells without one are light grey.
-        columns: The place of each column; as many as fit are written.
-        rows: The place of each row.
+        columns: The position of each column; as many as fit are written.
+        rows: The position of each row.
         xlabel: Name and unit of the columns.
         ylabel: Name and unit of the rows.
         label: Name and unit of the values.
@@ -527,23 +527,23 @@ def heat_map(
         vmin=limits[0],
         vmax=limits[1],
     )
-    _few_places(axes.xaxis, columns, 10)
-    _few_places(axes.yaxis, rows, 6)
+    _few_positions(axes.xaxis, columns, 10)
+    _few_positions(axes.yaxis, rows, 6)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if bar:
         axes.figure.colorbar(drawn, ax=axes, label=label)
     return axes.figure
 
 
-def _few_places(axis: Axis, places: Sequence[float], most: int) -> None:
-    """Write every so many of the places."""
-    count = len(places)
+def _few_positions(axis: Axis, positions: Sequence[float], most: int) -> None:
+    """Write every so many of the positions."""
+    count = len(positions)
     every = math.ceil(count / most)
     chosen = range(0, count, max(1, every))
     names = []
     for number in chosen:
-        place = places[number]
-        names.append(f"{place:g}")
+        position = positions[number]
+        names.append(f"{position:g}")
     axis.set_ticks(chosen, names)
 
 
@@ -579,7 +579,7 @@ def _few_log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _plainly(value: float, place: int | None) -> str:
+def _plainly(value: float, position: int | None) -> str:
     return f"{value:g}"
 
 

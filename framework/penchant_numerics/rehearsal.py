@@ -110,7 +110,7 @@ class Pace:
     def leave_out(self, turns: int) -> None:
         """So many turns are not made: the clock goes on as if they were."""
         if self._clock is None:
-            raise RuntimeError("turns are left out in a rehearsal only")
+            raise RuntimeError("shards may be skipped in a dry run only")
         each = self._seconds / (self._turns - 1)
         self._clock.left_out += turns * each
         self._clock.turns += turns * self._together

@@ -18,7 +18,7 @@ from penchant_numerics.gauss_newton import batch_size, loss_factor_times
 from penchant_numerics.kernel_blocks import KernelLayers
 from penchant_numerics.layer_passes import (
     LayerPass,
-    heard_at_positions,
+    errors_at_positions,
     layer_pass,
     seen_at_positions,
 )
@@ -150,7 +150,7 @@ class _Passes:
         """|gradient|^2 (n,) of a layer towards one column."""
         module = self.layers[name]
         with torch.no_grad():
-            delta = heard_at_positions(module, passed.inputs(name), errors)
+            delta = errors_at_positions(module, passed.inputs(name), errors)
             # by pairs of positions, or by the gradient itself
             if products is not None:
                 squares = (products * (delta @ delta.mT)).sum((1, 2))

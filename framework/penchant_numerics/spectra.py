@@ -35,7 +35,7 @@ class Gap(NamedTuple):
 
 
 def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = None) -> Gap:
-    """The largest gap in the logarithm of eigenvalues: the largest ratio lambda_k / lambda_{k+1}.
+    r"""The largest gap in the logarithm of eigenvalues, the largest $\lambda_k / \lambda_{k+1}$.
 
     Args:
         values: Eigenvalues (m,), descending.
@@ -91,7 +91,9 @@ def trace_ratios(values: Tensor) -> Tensor:
 
 
 def subspace_overlap(first: Tensor, second: Tensor) -> float:
-    """|U^T V|^2 / k of orthonormal columns (size, k): 1 for equal spaces, k / size for random ones.
+    r"""The overlap $|U^\top V|^2 / k$ of the spans of orthonormal columns (size, k).
+
+    It is 1 for equal spaces and k / size for random ones.
 
     >>> axes = torch.eye(4, device="cpu")
     >>> subspace_overlap(axes[:, :2], axes[:, 1:3])
@@ -104,7 +106,7 @@ def subspace_overlap(first: Tensor, second: Tensor) -> float:
 
 
 def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
-    """|U_k V_k^T|^2 / k of the first k rows of two orthonormal bases (m, size), for every k (m,).
+    r"""$|U_k V_k^\top|^2 / k$ of the first k rows of two orthonormal bases (m, size), by k (m,).
 
     It is 1 for equal spaces and k / size for random ones.
 

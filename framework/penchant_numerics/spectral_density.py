@@ -138,19 +138,19 @@ def log_density(
     """
     if epsilon <= 0:
         raise ValueError(f"epsilon must be positive, found {epsilon}")
-    places = []
+    positions = []
     for nodes in measure.nodes:
         sizes = nodes.abs() + epsilon
-        places.append(sizes.log())
+        positions.append(sizes.log())
 
     # here the range has no part that is deflated
-    low = min(float(each.min()) for each in places)
-    high = max(float(each.max()) for each in places)
+    low = min(float(each.min()) for each in positions)
+    high = max(float(each.max()) for each in positions)
     bumps = Bumps.of(measure, (low, high), (low, high), kappa=kappa, margin=margin)
     if grid is None:
         grid = bumps.grid(points)
-    # the same bumps, at other places
-    found = bumps.density(measure, places, grid)
+    # the same bumps, at other positions
+    found = bumps.density(measure, positions, grid)
     return replace(found, log=True, epsilon=epsilon)
 
 
@@ -185,7 +185,7 @@ class Bumps:
 
         Args:
             measure: It has the number of steps.
-            ends: Of all places.
+            ends: Of all positions.
             bulk: Of those that set the width.
             kappa: Sets the width.
             margin: Share of the range that is left free on both sides.
@@ -221,20 +221,20 @@ class Bumps:
             dtype=torch.float64,
         )
 
-    def density(self, measure: Quadrature, places: Sequence[Tensor], grid: Tensor) -> Density:
-        """The mean over start vectors of bumps at their places.
+    def density(self, measure: Quadrature, positions: Sequence[Tensor], grid: Tensor) -> Density:
+        """The mean over start vectors of bumps at their positions.
 
         Args:
             measure: It has the weights.
-            places: Where the nodes of each start vector stand.
+            positions: Where the nodes of each start vector stand.
             grid: The points.
 
         Returns:
             The density, with its standard error where there are several start vectors.
         """
         found = []
-        for place, weights in zip(places, measure.weights):
-            found.append(self._cells(grid, place, weights))
+        for position, weights in zip(positions, measure.weights):
+            found.append(self._cells(grid, position, weights))
         each = torch.stack(found)
         starts = len(each)
 
@@ -251,7 +251,7 @@ class Bumps:
             starts=starts,
         )
 
-    def _cells(self, grid: Tensor, places: Tensor, weights: Tensor) -> Tensor:
+    def _cells(self, grid: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
         """Mean density in each cell of the grid of weighted Gaussians."""
         spacing = float(grid[1] - grid[0])
         half = spacing / 2
@@ -260,7 +260,7 @@ class Bumps:
         edges = torch.cat([lower, last])
 
         # the part of each bump below each edge, (points + 1, nodes)
-        distances = (edges[:, None] - places) / self.width
+        distances = (edges[:, None] - positions) / self.width
         below = torch.special.ndtr(distances)
         shares = below.diff(dim=0) * weights
         return shares.sum(1) / spacing

@@ -40,7 +40,7 @@ __all__ = [
     "groups",
     "layer_obstacle",
     "recorded_steps",
-    "side_by_side",
+    "stack_trainings",
     "stack_networks",
     "stacking_obstacle",
 ]
@@ -98,11 +98,11 @@ class OneByOne:
                 parameters = network.parameters()
                 clamp(parameters, self.limit)
 
-            # losses are told with the number of their network
-            told = None
+            # losses are reported with the number of their network
+            observer = None
             if losses is not None:
-                told = functools.partial(losses, number)
-            trainer.run(until=until, after_step=clamped, losses=told)
+                observer = functools.partial(losses, number)
+            trainer.run(until=until, after_step=clamped, losses=observer)
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""
@@ -124,7 +124,7 @@ class OneByOne:
         return stacked_weights(self.ensemble())
 
 
-def side_by_side(
+def stack_trainings(
     networks: Sequence[nn.Module],
     samples: Sequence[Samples],
     recipe: Recipe,

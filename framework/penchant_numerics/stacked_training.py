@@ -40,7 +40,9 @@ CHUNK = 1024  # inputs a forward pass
 _FEW = 2  # samples of a step that is measured: batch-norm in training needs two
 _TINY = 1e-6  # keeps a gradient of zero from being divided by, as `clip_grad_norm_` does
 
-Losses = Callable[[int, int, float], None]  # told a network's number, a step and its mean loss
+Losses = Callable[
+    [int, int, float], None
+]  # called with a network's number, a step and its mean loss
 
 
 class Stacked:
@@ -156,7 +158,7 @@ class Stacked:
                     losses(number, step, loss)
 
     def _leave_out(self, until: int, losses: Losses | None) -> None:
-        """In a rehearsal, the steps up to `until`: each is told with the last losses."""
+        """In a rehearsal, the steps up to `until`: each is reported with the last losses."""
         self._pace.leave_out(until - self.step)
         for step in range(self.step + 1, until + 1):
             self._unread.append((step, self._active, self._last_losses))
@@ -328,7 +330,10 @@ class _Batches:
         recipe: Recipe,
     ) -> None:
         if len(seeds) != len(samples):
-            raise ValueError(f"expected a seed a network, found {len(seeds)} for {len(samples)}")
+            raise ValueError(
+                f"expected one seed per network, found {len(seeds)} seeds for {len(samples)} "
+                f"networks"
+            )
         self.seeds = list(seeds)
         self.size = recipe.batch
 

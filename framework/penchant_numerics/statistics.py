@@ -75,7 +75,7 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
     0.007019
     """
     if count < 1:
-        raise ValueError(f"a share is one of at least 1 sample, found {count}")
+        raise ValueError(f"a share needs at least 1 sample, found {count}")
     # half a sample on each side
     right = _numbers(share) * count
     inside = (right + 0.5) / (count + 1)
@@ -90,21 +90,22 @@ def accuracy(
     shared: bool = True,
     axis: int = -1,
 ) -> tuple[Value, Value]:
-    """The mean accuracy of trainings and its standard error: over trainings and test samples.
+    r"""The mean accuracy of trainings and its standard error over trainings and test samples.
 
-    With R trainings, s^2 the variance of their accuracies and b = a (1 - a) / samples:
+    With $R$ trainings, accuracy $a$, variance $s^2$ over trainings, $n$ samples and
+    $b = a (1 - a) / n$:
 
-    - `shared`: all trainings are tested on one set. Drawn again, trainings move the mean by
-      s^2 / R and the test set by Var_x[q(x)] / samples, where q(x) is the share of trainings that
-      are right on x. s^2 is over trainings with the set held fixed, so it does not contain the
-      second part. q is not known from accuracies; b is its upper bound, reached where trainings
-      agree on every sample: the error is sqrt(s^2 / R + b). It is right where some samples are
-      easy and some hard for all trainings, and too large, by at most sqrt(1 + R), where trainings
-      err independently of each other.
-    - not `shared`: every training has a test set of its own, and s^2 contains both parts: the error
-      is sqrt(s^2 / R). Since s^2 of few trainings may be small, or 0, by chance, and its
-      expectation is at least b, the larger of the two is taken, sqrt(max(s^2, b) / R): too large
-      by up to a quarter for two trainings.
+    - `shared`: all trainings are tested on one set. The variance of the mean is $s^2 / R$ over
+      trainings plus $\operatorname{Var}_x[q(x)] / n$ over test sets, where $q(x)$ is the share of
+      trainings that are right on $x$. $s^2$ is computed on a fixed set, so it does not contain the
+      second term. $q$ is not known from accuracies; $b$ is an upper bound, reached if trainings
+      agree on every sample. The standard error is $\sqrt{s^2 / R + b}$. It is right if some samples
+      are easy and some hard for all trainings, and too large, by at most $\sqrt{1 + R}$, if
+      the mistakes of trainings are independent.
+    - not `shared`: every training has its own test set, and $s^2$ contains both terms. The standard
+      error is $\sqrt{s^2 / R}$. With few trainings $s^2$ may be small, or 0, by chance, but its
+      expectation is at least $b$; so the result is $\sqrt{\max(s^2, b) / R}$, which is too
+      large by up to a quarter for two trainings.
 
     Args:
         values: Accuracies, those along `axis` of independent trainings.
@@ -260,7 +261,7 @@ def _crossed_variances(table: Array) -> tuple[Array, Array, Array]:
 
 
 def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
-    """The standard error of a statistic from its values with one part of the data left out.
+    r"""The standard error of a statistic from its values with one part of the data left out.
 
     Args:
         replicates: The statistic with each part, an observation or a group of equal size, left out
@@ -268,8 +269,8 @@ def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
         axis: The axis of replicates.
 
     Returns:
-        sqrt((n - 1) / n sum (t_i - mean t)^2), None with fewer than two replicates. A statistic
-        that is not smooth (a median, a count, a rank) has none that can be trusted.
+        $\sqrt{\frac{n - 1}{n} \sum_i (t_i - \bar t)^2}$, or None with fewer than two replicates.
+        The jackknife is not valid for a statistic that is not smooth (a median, a count, a rank).
 
     Reference: Efron, The jackknife, the bootstrap and other resampling plans, 1982.
 
@@ -350,13 +351,13 @@ def rank_correlation(
     generator: Generator,
     permutations: int = 999,
 ) -> RankCorrelation:
-    """Spearman's rank correlation, its standard error, and what permuted pairs would give.
+    r"""Spearman's rank correlation, its standard error, and its null over permuted pairs.
 
-    The standard error is (1 - r^2) sqrt((1 + r^2 / 2) / (n - 1)) after Bonett and Wright, with r
-    shrunk by n / (n + 1) as if one more pair had been seen that says nothing, so that n pairs in
-    perfect order are not called certain. At r = 0 it is 1 / sqrt(n - 1), the exact spread under the
-    null. Against the spread over repetitions it is right within a third up to correlations of 0.9
-    and up to twice too large beyond (`tests/test_statistics.py`).
+    The standard error is $(1 - r^2) \sqrt{(1 + r^2 / 2) / (n - 1)}$ after Bonett and Wright, with
+    $r$ shrunk by $n / (n + 1)$, so that $n$ pairs in perfect order still have a standard error
+    above zero. At $r = 0$ it is $1 / \sqrt{n - 1}$, the exact standard deviation under the null.
+    Compared with the spread over repetitions it is right within a third for correlations up to 0.9,
+    and up to twice too large above (`tests/test_statistics.py`).
 
     Args:
         x: Numbers (n,); equal ones share their mean rank.
@@ -710,7 +711,7 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
         return [generator] * draws
     found = len(generator)
     if found != draws:
-        raise ValueError(f"expected one generator or one a draw, {draws}, found {found}")
+        raise ValueError(f"expected one generator, or one per draw ({draws}), found {found}")
     return generator
 
 

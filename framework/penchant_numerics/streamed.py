@@ -275,7 +275,7 @@ class StreamedInputs:
                 self.bytes(),
                 self.device,
                 what=f"the tensor of {len(self)} streamed inputs",
-                cure="this computation needs them all at once; give fewer samples",
+                hint="this computation needs them all at once; give fewer samples",
             )
             self._whole = torch.cat(list(self.split(_READ)))
         return self._whole
@@ -399,7 +399,7 @@ def _of_batches(batches: Iterable[Any]) -> Samples:
         raise ValueError("the iterable has no batches")
     if next(iter(batches), None) is None:
         raise ValueError(
-            "the batches can be gone through only once; give an iterable that begins anew, such as "
+            "the batches can be read only once; give an iterable that begins anew, such as "
             "a DataLoader"
         )
     together = torch.cat(found)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from penchant_numerics.compact_records import Packed, Places, Shape, Signs
+from penchant_numerics.compact_records import Packed, Positions, Shape, Signs
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
@@ -23,7 +23,7 @@ class NotRecordableError(RuntimeError):
 
 
 class Slot(NamedTuple):
-    """The place of a tangent."""
+    """The position of a tangent."""
 
     number: int
 
@@ -65,7 +65,7 @@ class Tape(TorchDispatchMode):
         self._constants: set[int] = set()  # storages of values that steps use
         self._held: list[Tensor] = []
         for tangent in tangents:
-            self._place(tangent)
+            self._position(tangent)
 
     # ---- recording
 
@@ -116,7 +116,7 @@ class Tape(TorchDispatchMode):
         arguments = [self._slot(each) if self.is_live(each) else each for each in flat]
         for constant in _tensors(arguments):
             self._constants.add(_storage(constant))
-        outputs = [self._place(each) if isinstance(each, Tensor) else None for each in leaves]
+        outputs = [self._position(each) if isinstance(each, Tensor) else None for each in leaves]
         step = Step(
             func,
             arguments,
@@ -127,7 +127,7 @@ class Tape(TorchDispatchMode):
         )
         self.steps.append(step)
 
-    def _place(self, tensor: Tensor) -> int:
+    def _position(self, tensor: Tensor) -> int:
         """The number of a new slot for a tangent."""
         number = len(self._held)
         self._slots[_identity(tensor)] = number
@@ -140,7 +140,7 @@ class Tape(TorchDispatchMode):
         number = self._slots.get(_identity(tensor))
         if number is None:
             shape = tuple(tensor.shape)
-            raise NotRecordableError(f"a tangent of shape {shape} came from nowhere")
+            raise NotRecordableError(f"a tangent of shape {shape} was not recorded")
         return Slot(number)
 
     def finish(self, result: Tensor) -> None:
@@ -215,10 +215,10 @@ class Tape(TorchDispatchMode):
         found: dict[int, tuple[Tensor, Any]] = {}
         whole: set[int] = set()  # storages that are needed as they are
         for step in self.steps:
-            for place, each in enumerate(step.arguments):
+            for position, each in enumerate(step.arguments):
                 if not isinstance(each, Tensor):
                     continue
-                form = _smaller_form(step, place)
+                form = _smaller_form(step, position)
                 storage = _storage(each)
                 first, _ = found.get(storage, (each, None))
                 # a view of it would need its own form
@@ -240,14 +240,14 @@ def _given(argument: Any, values: dict[int, Tensor]) -> Any:
     """An argument as an operation takes it."""
     if isinstance(argument, Slot):
         return values[argument.number]
-    if isinstance(argument, Signs | Places | Shape):
+    if isinstance(argument, Signs | Positions | Shape):
         return argument.restore()
     return argument
 
 
-def _smaller_form(step: Step, place: int) -> Any:
+def _smaller_form(step: Step, position: int) -> Any:
     """The form in which a step can be given a constant; None: as it is."""
-    constant = step.arguments[place]
+    constant = step.arguments[position]
     if not constant.is_contiguous():
         return None
     # a view of something larger stays as it is
@@ -255,13 +255,13 @@ def _smaller_form(step: Step, place: int) -> Any:
     if storage.nbytes() != constant.nbytes:
         return None
     relu = step.operation is torch.ops.aten.threshold_backward.default
-    if relu and place == 1 and step.arguments[2] == 0:
+    if relu and position == 1 and step.arguments[2] == 0:
         return Signs
     # what is added to a tangent is the tangent of a constant, zero
     if step.operation is torch.ops.aten.add.Tensor and constant.is_floating_point():
         return Shape
     if constant.dtype == torch.int64:
-        return Places
+        return Positions
     return None
 
 

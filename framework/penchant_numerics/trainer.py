@@ -24,7 +24,7 @@ _GOLDEN = 0x9E3779B97F4A7C15  # spreads consecutive numbers over all seeds
 READ_EVERY = {"cpu": 1}  # steps after which losses are read: on the CPU nothing waits
 LATER = 50  # the same on other devices
 
-Observer = Callable[[int, float], None]  # told a step and its mean loss
+Observer = Callable[[int, float], None]  # called with a step and its mean loss
 
 
 class _Step(NamedTuple):
@@ -137,11 +137,11 @@ class Trainer:
         self.network.eval()
 
     def _leave_out(self, until: int, *observers: Observer | None) -> None:
-        """In a rehearsal, the steps up to `until`: each is told with the last loss."""
+        """In a rehearsal, the steps up to `until`: each is reported with the last loss."""
         self._pace.leave_out(until - self.step)
-        told = [observe for observe in observers if observe is not None]
+        active = [observe for observe in observers if observe is not None]
         for step in range(self.step + 1, until + 1):
-            for observe in told:
+            for observe in active:
                 observe(step, self._last_loss)
         self.step = until
         self.finished = self.step >= self.total
@@ -223,10 +223,10 @@ class Trainer:
         values = losses.double().tolist()
 
         # in the order of steps
-        told = [observe for observe in observers if observe is not None]
+        active = [observe for observe in observers if observe is not None]
         for step, loss in zip(steps, values):
             self._end_of_step(step, loss)
-            for observe in told:
+            for observe in active:
                 observe(step.number, loss)
 
     def _end_of_step(self, step: _Step, loss: float) -> None:

@@ -173,7 +173,7 @@ def test_a_window_of_few_bins_has_no_line():
     # one decade, six bins
     enough = seen_by_lanczos(laplace(), 150, 0)
     line = power_law(enough, low=0.01, high=0.5)
-    assert len(line.places) >= 6
+    assert len(line.positions) >= 6
     assert line.high / line.low >= 10
     assert power_law(exact_quadrature(laplace()), low=0.1, high=0.5) is None
 

@@ -130,7 +130,7 @@ def test_the_gap_is_training_minus_test_accuracy_and_unfinished_trainings_are_na
     result = run(context.options, context)
     arrays = result.arrays
     assert arrays["gap"] == pytest.approx(arrays["train-accuracy"] - arrays["test-accuracy"])
-    assert any("ended before their loss was 0.001" in text for text in context.warnings)
+    assert any("ended before their loss reached 0.001" in text for text in context.warnings)
     # of the 720 orders of six settings two are as far as a correlation of 1
     for found in result.quantities.values():
         assert found.count == 6

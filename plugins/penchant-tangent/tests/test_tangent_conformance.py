@@ -122,7 +122,7 @@ EFFECTS = {
 CLAIMS = {
     "tangent-kernel": {**KERNEL, "ratios": [2, 4, 40]},
     "tangent-training": [
-        {"samples": 8, "looks": 2, "trainings": 2, "ratios": [2], "training": FEW},
+        {"samples": 8, "evaluations": 2, "trainings": 2, "ratios": [2], "training": FEW},
         {**MIXED, "samples": 8, "eval_steps": [0, 6], "trainings": 2, "training": FEW},
     ],
     "tangent-eigenfunctions": [
@@ -148,7 +148,7 @@ test_conforms = testing.conformance(
             {"samples": 16, "split": "test", "centring": "all", "groups": 4, "training": FEW},
         ],
         "tangent-training": [
-            {"samples": 4, "looks": 2, "trainings": 2, "ratios": [2], "training": ONE},
+            {"samples": 4, "evaluations": 2, "trainings": 2, "ratios": [2], "training": ONE},
             {
                 **MIXED,
                 "dataset": "disk:train=60,test=10",

@@ -13,7 +13,7 @@ FILES = sorted(FOLDER.glob("*.toml"))
 SMALL = {
     "tangent-training": {
         "samples": 4,
-        "looks": 2,
+        "evaluations": 2,
         "trainings": 2,
         "noise_shares": [0.0],
         "easy_samples": 20,

@@ -29,7 +29,7 @@ def test_steps_are_even_on_a_logarithmic_axis():
 
 
 def test_the_kernel_of_a_linear_model_does_not_change(tmp_path):
-    parts = {"architecture": "logistic", "samples": 12, "looks": 3, "trainings": 2}
+    parts = {"architecture": "logistic", "samples": 12, "evaluations": 3, "trainings": 2}
     _, result = measured(tmp_path, **parts)
     for name in ("train-effective-rank", "test-cka", "train-largest-eigenvalue"):
         values = result.arrays[name]
@@ -174,7 +174,7 @@ def test_shares_of_random_labels_are_nested():
 
 def test_a_training_that_stops_early_stays_as_it_is(tmp_path):
     soon = {"epochs": 20, "batch": 30, "learning_rate": 0.5, "until_loss": 0.5}
-    parts = {"training": soon, "samples": 4, "looks": 8, "trainings": 2}
+    parts = {"training": soon, "samples": 4, "evaluations": 8, "trainings": 2}
     _, result = measured(tmp_path, **parts)
     assert result.arrays["train-cka"].shape == (1, len(result.arrays["steps"]))
     assert result.arrays["train-cka"][0, -1] == result.arrays["train-cka"][0, -2]

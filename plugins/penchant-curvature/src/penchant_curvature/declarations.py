@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 import penchant
 
-# Training of the paper; of 25 rates the one with the smallest test error is kept.
+# Training of the paper; the rate with the smallest test error of 25 is used.
 RECIPE = {"batch": 128, "momentum": 0.9, "weight_decay": 5e-4, "schedule": "thirds"}
 RATES = tuple(float(f"{1e-4 * 2500 ** (number / 24):.4g}") for number in range(25))
 PAPER = {**RECIPE, "epochs": 350, "learning_rates": RATES}
 
-# Batch-norm has no Kronecker factors: compared are the layers that have.
+# Batch-norm has no Kronecker factors: only layers that have them are compared.
 ACCEPTING = [
     {"name": "ggn"},
     {"name": "kfac", "uncovered": "accept"},
@@ -22,48 +22,49 @@ WEIGHTS = [{**each, "bias": False} for each in ACCEPTING[:3]]
 
 @attrs.frozen
 class Curvature(penchant.Estimator):
-    """What all curvatures share."""
+    """Options that all curvatures share."""
 
     role = "curvature"
 
     loss: str = penchant.option(
         "training",
-        "whose curvature; training: the loss trained with",
+        "loss whose curvature is measured; training: the training loss",
         choices=("training", "cross-entropy", "squared-error"),
     )
     blocks: str = penchant.option(
         "layers",
-        "layers: one operator a layer; all: one over all layers (Khatri-Rao), named all",
+        "layers: one operator per layer; all: one over all layers (Khatri-Rao), named all",
         choices=("layers", "all"),
     )
-    bias: bool = penchant.option(
-        True, "biases of linear layers and convolutions, with their weights; else they are left out"
+    bias: bool = penchant.option(True, "include the biases of linear layers and convolutions")
+    batch: int | None = penchant.option(
+        None, "samples per pass; None: depends on the device", at_least=1
     )
-    batch: int | None = penchant.option(None, "samples a pass; None: by device", at_least=1)
 
 
 @attrs.frozen
 class Factored(Curvature):
-    """What Kronecker-factored curvatures share."""
+    """Options that Kronecker-factored curvatures share."""
 
     uncovered: str = penchant.option(
         "refuse",
-        "layers that are neither linear nor convolutions: refuse, or accept that they are left out",
+        "other layers than linear ones and convolutions: refuse them, or accept and skip them",
         choices=("refuse", "accept"),
     )
     positions: str = penchant.option(
         "expand",
-        "positions of a convolution, or tokens; expand: samples of their own, layer by layer only; "
-        "reduce: inputs averaged and errors summed over them first",
+        "positions of a convolution, or tokens; expand: each is a sample (blocks = layers only); "
+        "reduce: inputs are averaged and errors summed over them first",
         choices=("expand", "reduce"),
     )
 
 
 class GaussNewton(Curvature):
-    """The Gauss-Newton matrix of every layer, exactly: the true Fisher of softmax cross-entropy.
+    r"""Exact Gauss-Newton matrix of every layer: the true Fisher matrix of softmax cross-entropy.
 
-    Held as V V^T with a column for every sample and class that is an outer product itself, so that
-    neither the matrix nor V is formed. Every parameter is represented. Eigenvalues come from V^T V.
+    It is represented as $V V^\top$ with one column for every sample and class. Each column is an
+    outer product, so neither the matrix nor $V$ is formed. Every parameter is represented.
+    Eigenvalues come from $V^\top V$.
 
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020.
@@ -74,7 +75,7 @@ class GaussNewton(Curvature):
 
 
 class Kfac(Factored):
-    """Kronecker-factored curvature H x Delta: moments of inputs and errors, as if independent.
+    """Kronecker-factored curvature: assumes that inputs and errors are independent.
 
     Errors are weighted by the network's probabilities (no sampled labels). Convolutions are
     expanded over positions, or reduced. Exact for one sample, for equal inputs, and for deep linear
@@ -89,9 +90,10 @@ class Kfac(Factored):
 
 
 class Cfac(Factored):
-    """Class-distinct factorised curvature Ave_c H_c x Delta_c: as if independent in each class.
+    r"""Class-distinct factorised curvature: assumes independence within each class.
 
-    Unbalanced classes weigh what they hold. Exact with one sample a class.
+    The matrix is $\operatorname{Ave}_c H_c \otimes \Delta_c$. Unbalanced classes are weighted by
+    their size. It is exact with one sample per class.
 
     Reference: Papyan, JMLR 2020, definition 7.2.
     """
@@ -101,9 +103,9 @@ class Cfac(Factored):
 
 
 class EmpiricalFisher(Curvature):
-    """Second moment of the gradients of the loss at the labels, exactly: not the Fisher.
+    r"""Exact second moment of the loss gradients at the labels, which is not the Fisher matrix.
 
-    Every parameter is represented; held as V V^T with a column for every sample.
+    Every parameter is represented. The matrix is stored as $V V^\top$ with one column per sample.
 
     Reference: Kunstner, Balles and Hennig, Limitations of the empirical Fisher approximation,
     NeurIPS 2019.
@@ -115,28 +117,29 @@ class EmpiricalFisher(Curvature):
 
 @attrs.frozen
 class CurvatureProxies(penchant.Probe):
-    """How well proxies stand for the Gauss-Newton matrix of each layer: KFAC, CFAC, others.
+    """Relative error, trace and spectrum of cheap approximations of the Gauss-Newton matrix.
 
-    Relative Frobenius error, trace, overlap of the first C eigenvectors, leading eigenvalues and
-    spectra on one grid, all from factors and Gram matrices of samples x classes rows. Any estimator
-    of the role `curvature` can be compared, whoever offers it. CFAC has a null: classes permuted,
-    because any groups bring a proxy nearer. Beside it whether class means of gradients are products
-    of means of features and errors, with the features of other classes as null.
+    For each layer the probe reports the relative Frobenius error, the trace, the overlap of the
+    first C eigenvectors, the leading eigenvalues and spectra on one grid, all from factors and Gram
+    matrices of samples x classes rows. Any estimator of the role `curvature` can be compared, also
+    of other plugins. The null of CFAC uses permuted classes, because any grouping reduces the
+    error. The probe also tests whether class means of gradients are products of class means of
+    features and errors; the null uses the features of other classes.
 
-    All numbers are exact for the given samples and network: standard errors are those of
-    permutations and of Lanczos only. Where a few uncertain samples carry most of the curvature (a
-    warning says so), CFAC's norm is too large and its error may exceed KFAC's; the alignment, which
-    no factor changes, tells. Where the exact matrix of a layer does not fit in memory, proxies are
-    measured without it and comparisons are missing.
+    All numbers are exact for the given samples and network; standard errors come from permutations
+    and from Lanczos only. If a few uncertain samples carry most of the curvature (a warning
+    appears), the norm of CFAC is too large and its error may exceed that of KFAC; the alignment
+    does not depend on the norm. If the exact matrix of a layer does not fit into memory, proxies
+    are measured without it and comparisons are missing.
 
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
-    2020, figures 11 and 12. How many samples these used is not said there: 80 a class, as many as
-    an exact spectrum allows. Delta of KFAC is a weighted sum, without another 1/(NC).
+    2020, figures 11 and 12. The paper does not give the number of samples; here it is 80 per class,
+    the most that an exact spectrum allows. Delta of KFAC is a weighted sum, without another 1/(NC).
     """
 
     name = "curvature-proxies"
     example = "penchant probe curvature-proxies -a 'mlp:widths=[64,64,64]' -d digits"
-    question = "How well do cheap proxies stand for the Gauss-Newton matrix of each layer?"
+    question = "How well do KFAC and other approximations describe the curvature of each layer?"
     target = "penchant_curvature.probes.curvature_proxies:run"
     figures = "penchant_curvature.figures.curvature_proxies:draw"
     needs = ("architecture", "dataset", "classes")
@@ -153,12 +156,13 @@ class CurvatureProxies(penchant.Probe):
         "classes; null: features of classes in random order",
         "cosine-cross": "cos(g_cc', h_c x delta_cc') of these samples over all layers, mean over "
         "c != c'; null: features of classes in random order",
-        "effective-samples": "how many of these samples carry the curvature: (sum w)^2 / sum w^2 "
+        "effective-samples": "effective number of samples that carry the curvature: (sum w)^2 / "
+        "sum w^2 "
         "of w = 1 - sum p^2",
         "covered": "share of the network's parameters that KFAC and CFAC represent",
     }
     arrays = {
-        "layer-parameters": "how many each layer has",
+        "layer-parameters": "number of parameters per layer",
         "layer-error-{curvature}": "|proxy - exact| / |exact|, Frobenius, by layer",
         "layer-error-{curvature}-null": "with labels permuted, mean over permutations",
         "layer-alignment-{curvature}": "Tr(proxy exact) / (|proxy| |exact|): 1 for multiples of "
@@ -216,20 +220,20 @@ class CurvatureProxies(penchant.Probe):
         25, "samples of each class at most, the first ones; None: all", at_least=1
     )
     last: int | None = penchant.option(
-        None, "only so many layers, the last ones; None: all", at_least=1
+        None, "measure only this many layers, the last ones; None: all", at_least=1
     )
     leading: int | None = penchant.option(None, "leading eigenvalues; None: 2 C + 1", at_least=1)
     permutations: int = penchant.option(3, "permutations of the labels for the null", at_least=0)
     lanczos_steps: int = penchant.option(
         128,
-        "Lanczos steps where a spectrum is not exact; also sets the width of bumps",
+        "Lanczos steps if a spectrum is not exact; also sets the width of bumps",
         at_least=2,
     )
     starts: int = penchant.option(2, "start vectors of Lanczos", at_least=1)
     grid_points: int = penchant.option(512, "grid points of the spectra", at_least=16)
     floor: float = penchant.option(
         1e-10,
-        "smallest eigenvalue that is told from zero, relative to the largest",
+        "smallest eigenvalue that counts as non-zero, relative to the largest",
         above=0,
         below=1,
     )

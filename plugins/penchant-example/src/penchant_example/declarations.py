@@ -28,10 +28,10 @@ class TwoBlobs(penchant.Dataset):
     distance: float = penchant.option(4.0, "between the centres", above=0)
 
 
-# A role of this plugin's own: other plugins may offer estimators for it.
+# A role that this plugin defines: other plugins may register estimators for it.
 @penchant.Role
 def spread(options: Any, context: penchant.Context, values: Any) -> Any:
-    """How far numbers are from each other: a number and its standard error."""
+    """Spread of numbers: a value and its standard error."""
 
 
 @attrs.frozen
@@ -45,11 +45,11 @@ class StandardDeviation(penchant.Estimator):
 
 @attrs.frozen
 class OutputSpread(penchant.Probe):
-    """How differently fresh networks answer: the spread of their mean output over test samples."""
+    """Standard deviation of the mean output over fresh networks."""
 
     name = "output-spread"
     example = "penchant probe output-spread -a perceptron -d two-blobs"
-    question = "How differently do fresh networks answer?"
+    question = "How much do the outputs of fresh networks differ?"
     target = "penchant_example.probes.output_spread:run"
     figures = "penchant_example.figures.output_spread:draw"
     needs = ("architecture", "dataset")

@@ -28,8 +28,8 @@ def input_and_label(columns: Iterable[Any]) -> tuple[tuple[str, ...], str]:
         return (*inputs, *beside), labels[0]
     found = ", ".join(names)
     expected = "one column such as image and one such as label"
-    cure = "rename them, or give (inputs, labels)"
-    raise Error(f"the data have {found}, expected {expected}; {cure}")
+    hint = "rename them, or give (inputs, labels)"
+    raise Error(f"the data have {found}, expected {expected}; {hint}")
 
 
 def together(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -53,8 +53,8 @@ def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
     if "test" not in parts:
         names = map(str, parts)
         found = ", ".join(names)
-        cure = "give (train, test)"
-        raise Error(f"the data have the parts {found}, expected train and test; {cure}")
+        hint = "give (train, test)"
+        raise Error(f"the data have the parts {found}, expected train and test; {hint}")
     return parts["train"], parts["test"]
 
 
@@ -117,6 +117,6 @@ class Batches:
             labels = batch[label]
             # A single label has no axis along which samples are counted.
             if not getattr(labels, "ndim", 0):
-                cure = "DataLoader(dataset, batch_size=64) makes them"
-                raise Error(f"the data are single samples one after another, not batches; {cure}")
+                hint = "DataLoader(dataset, batch_size=64) makes them"
+                raise Error(f"the data are single samples one after another, not batches; {hint}")
             yield given, labels

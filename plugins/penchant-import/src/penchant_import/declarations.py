@@ -13,12 +13,12 @@ from penchant.components.targets import resolve
 class ImportedArchitecture(Architecture):
     """Your own network: a module class, any callable that returns a `torch.nn.Module`, or a module.
 
-    A class or callable is given `shape` and `outputs` where its signature has them, and draws a
-    fresh network at every call. A module is one definite network, so only probes that measure one
-    network take it; it is measured as it is, and trained further only where `training` is given to
-    that probe itself. Where it returns a dict, a tuple or an object, `output` names the part that
-    is its output. An experiment file can name any importable function here, and running the
-    experiment calls it: run only files you trust.
+    `shape` and `outputs` are passed to a class or callable if its signature has them; it returns a
+    fresh network at every call. A module is one given network, so only probes that measure one
+    network take it. It is measured without training, unless `training` is set for that probe. If it
+    returns a dict, a tuple or an object, `output` selects the entry that is its output. An
+    experiment file can name any importable function here, and running the experiment calls it: run
+    only files you trust.
     """
 
     name = "import"
@@ -30,7 +30,7 @@ class ImportedArchitecture(Architecture):
         target=True,
     )
     output: str | None = option(
-        None, 'the part of what it returns that is its output, such as logits or "0"; none: all'
+        None, 'entry of the returned value that is the output, such as logits or "0"; None: all'
     )
     unit: int | tuple[int, ...] | None = option(
         None,
@@ -67,14 +67,14 @@ class ImportedDataset(Dataset):
 
     Also columns or rows with names, such as Hugging Face's: one called image (or x, inputs,
     pixel_values, input_ids, ...) and one called label (or y, labels, target, ...). A callable that
-    returns one of these will do as well. Without a test part, a fifth of the samples, of every
-    class where labels are classes, is drawn for testing with the seed. Labels that are whole
-    numbers are classes, which count from 0; one-hot rows and text are numbered; as many as an input
-    has tokens are one for each position, -100 for none. Bytes and pictures are divided by 255;
-    other whole numbers stay whole, as tokens. Memory-mapped inputs, a torch `DataLoader` and any
-    other iterable of batches stay where they are: what takes batches reads them, with the same
-    numbers, and what needs all inputs at once loads them. An experiment file can name any
-    importable function here, and running the experiment calls it: run only files you trust.
+    returns one of these also works. Without test data, a random fifth of the samples (per class if labels are
+    classes) is the test set; the seed selects it. Integer labels are classes, which count from 0;
+    one-hot rows and strings are numbered; one label per token is one for each position, -100 for
+    none. Bytes and pictures are divided by 255; other integers stay integers. Memory-mapped
+    inputs, a torch `DataLoader` and any other iterable of batches are not loaded at once: probes
+    read them in batches, with the same results, unless they need all inputs at once. An experiment
+    file can name any importable function here, and running the experiment calls it: run only files
+    you trust.
     """
 
     name = "import"

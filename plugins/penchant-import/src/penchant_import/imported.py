@@ -39,8 +39,8 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
         raise Error(f"the factory {source!r} must return a torch.nn.Module, found {kind}")
     # Networks that are drawn must be drawn anew.
     if network in _handed_out:
-        cure = "make one at every call, or give the module itself to measure that one"
-        raise Error(f"the factory {source!r} returns the same module every time; {cure}")
+        hint = "make one at every call, or give the module itself to measure that one"
+        raise Error(f"the factory {source!r} returns the same module every time; {hint}")
     _handed_out.add(network)
     return _prepared(network, options, shape)
 
@@ -72,9 +72,9 @@ def _call(factory: Callable[..., Any], **offered: Any) -> Any:
         name = getattr(factory, "__qualname__", repr(factory))
         lacking = ", ".join(needed)
         given = ", ".join(offered)
-        cure = "wrap it in a function that fills in the rest"
+        hint = "wrap it in a function that fills in the rest"
         raise Error(
-            f"{name} needs {lacking}, but is only given {given}; {cure} ({error})"
+            f"{name} needs {lacking}, but only {given} are passed; {hint} ({error})"
         ) from error
 
 
@@ -188,10 +188,10 @@ def _read(
     # Text has no axes to count.
     axes = getattr(labels, "ndim", 1)
     if inputs.ndim == 0 or axes == 0:
-        raise Error("expected as many inputs and labels as there are samples, found single numbers")
+        raise Error("expected one input and one label per sample, found single numbers")
     if len(inputs) != len(labels):
-        found = f"{len(inputs)} inputs and {len(labels)} labels"
-        raise Error(f"the data have {found}, expected as many")
+        found = f"{len(inputs)} inputs but {len(labels)} labels"
+        raise Error(f"got {found}; the numbers must match")
     if len(names) > 1:
         return _with_mask(inputs, names, conventions), labels
     return scaled(inputs, conventions, warnings), labels
@@ -219,8 +219,8 @@ def _column(values: Any) -> Any:
     first = values[0] if values else None
     if not hasattr(first, "shape") and not is_picture(first):
         kind = type(first).__name__
-        cure = "torch.tensor(inputs) makes one"
-        raise Error(f"inputs are a list of {kind}s, expected a tensor or an array; {cure}")
+        hint = "torch.tensor(inputs) makes one"
+        raise Error(f"inputs are a list of {kind}s, expected a tensor or an array; {hint}")
     inputs = [read_input(value) for value in values]
     return _stack(inputs)
 

@@ -62,14 +62,14 @@ def numbered(
     if all(texts):
         return _of_text(parts, conventions)
     if any(texts):
-        raise Error("labels of one part are text, those of the other are not")
+        raise Error("labels of one split are text, those of the other are not")
     if any(part.is_floating_point() for part in parts):
         _tell_of_numbers(parts, conventions)
         return list(parts), 0
     # Whole numbers: one a sample is its class, several need a closer look.
     ndim = parts[0].ndim
     if any(part.ndim != ndim for part in parts):
-        raise Error("labels of the two parts have other shapes, expected the same")
+        raise Error("labels of train and test have different shapes, expected the same")
     if ndim == 1:
         whole = [part.long() for part in parts]
         return whole, _counted(whole, classes)

@@ -25,8 +25,8 @@ def read_input(value: Any) -> Any:
     # Bytes of a palette are numbers of colours, which mean nothing to a network.
     if value.mode not in _MODES:
         listed = ", ".join(_MODES)
-        cure = "picture.convert('RGB') makes one"
-        raise Error(f"a picture has mode {value.mode!r}, expected one of {listed}; {cure}")
+        hint = "picture.convert('RGB') makes one"
+        raise Error(f"a picture has mode {value.mode!r}, expected one of {listed}; {hint}")
     pixels = torch.from_numpy(np.array(value))
     # Grey ones have no axis of colours.
     if pixels.ndim == 2:

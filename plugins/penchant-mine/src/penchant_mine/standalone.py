@@ -81,8 +81,8 @@ class _Alone:
                 networks = _Networks(cls(), shape, outputs)
                 return _Alone(self.seed, networks)
         listed = ", ".join(cls.name for cls in ARCHITECTURES)
-        cure = "penchant.measure takes any architecture"
-        raise penchant.Error(f"network must be one of {listed}, found {architecture!r}; {cure}")
+        hint = "penchant.measure takes any architecture"
+        raise penchant.Error(f"network must be one of {listed}, found {architecture!r}; {hint}")
 
 
 @attrs.frozen

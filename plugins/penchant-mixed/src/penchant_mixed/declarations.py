@@ -8,17 +8,17 @@ import penchant
 
 @attrs.frozen
 class MixedDerivative(penchant.Estimator):
-    """E[M^T M] over networks drawn from the initialisation, M = d^2 f / d theta d x.
+    r"""Second moment of the mixed derivative of fresh networks in parameters and input.
 
-    Its eigenvectors are the right singular vectors of the networks' mixed derivatives taken
-    together: the directions along which a small change of the parameters turns the gradient most.
-    M itself (parameters x inputs) is never formed.
+    The matrix is $\mathbb{E}_\theta[M^\top M]$ with $M = \partial^2 f / \partial\theta \partial x$.
+    Its eigenvectors are the input directions along which a small change of the parameters changes
+    the gradient most. $M$ itself (parameters x inputs) is never formed.
 
-    `exact` is the derivative at the point; `finite-difference` takes the parameter gradient at
-    x +- step e_i. On networks with kinks (ReLU, max-pooling) the exact derivative is the local one
-    and a large step answers another question: compare estimators with like methods. Small inputs
-    give the whole matrix, exact to rounding. With `leading = k`, for large inputs and deep
-    networks, only k pairs are found by block Krylov iteration, and their residuals are reported.
+    `exact` is the derivative at the point; `finite-difference` uses the parameter gradient at
+    $x \pm h e_i$. On networks with kinks (ReLU, max-pooling) the exact derivative is local and a
+    large step gives a different result: compare estimators with the same method. Small inputs give
+    the whole matrix, exact up to rounding. With `leading = k`, for large inputs and deep networks,
+    block Krylov iteration finds only k pairs, and their residuals are reported.
 
     Reference: Neural Anisotropy Directions, supplement, algorithm 2. It averages M itself, which is
     zero for initialisations of mean zero; the second moment is what its text means.
@@ -35,7 +35,7 @@ class MixedDerivative(penchant.Estimator):
     point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
     # Large inputs and deep networks: pairs instead of the matrix.
     leading: int | None = penchant.option(
-        None, "pairs to find without the matrix; none: the whole matrix", at_least=1
+        None, "number of pairs to compute without the matrix; None: the whole matrix", at_least=1
     )
     iterations: int = penchant.option(12, "most passes over the networks, with leading", at_least=1)
     tolerance: float = penchant.option(

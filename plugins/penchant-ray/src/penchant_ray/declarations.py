@@ -6,11 +6,11 @@ import penchant
 
 @attrs.frozen
 class Ray(penchant.Executor):
-    """Spreads jobs and shards over a Ray cluster, or over this machine where none is named.
+    """Runs jobs and shards on a Ray cluster, or on this machine if no address is given.
 
-    Workers are Ray tasks. One that dies is started again and its task is done again; five deaths
-    in a row fail a job or shard, because a machine that leaves the cluster is one of them. The run
-    folder must be on a file system with locks that all machines of the cluster share.
+    Workers are Ray tasks. A worker that dies is restarted and its work is repeated. A job or shard
+    fails after five attempts, because a machine that leaves the cluster counts as one.
+    The run folder must be on a file system with locks that all machines of the cluster share.
 
     Reference: Moritz et al., Ray: A Distributed Framework for Emerging AI Applications, OSDI 2018.
     """

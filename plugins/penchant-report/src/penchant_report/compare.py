@@ -147,7 +147,7 @@ class Comparison:
         """What a terminal shows: differences under each other, significant ones with a star."""
         lines = []
         before = self.names[0]
-        for (probe, cell, run), group in itertools.groupby(self.rows, _place):
+        for (probe, cell, run), group in itertools.groupby(self.rows, _sort_key):
             rows = list(group)
             lines.append(f"{probe}: {cell}, {before} -> {run}")
             reason = rows[0].reason
@@ -188,7 +188,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def _place(row: Row) -> tuple[str, str, str]:
+def _sort_key(row: Row) -> tuple[str, str, str]:
     return row.probe, row.cell, row.run
 
 
@@ -227,8 +227,8 @@ def compare(*runs: Run | str | Path) -> Comparison:
             changed = _changes(first[0], second[0])
             listed += [text for text in changed if text not in listed]
             rows += _rows(label, name, first, second)
-    said = _answers(names, cells)
-    return Comparison(names, rows, said, changes, alone)
+    answers = _answers(names, cells)
+    return Comparison(names, rows, answers, changes, alone)
 
 
 def _names(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -390,7 +390,7 @@ def _sentence(row: Row) -> str:
     apart = row.difference
     assert apart is not None
     more = "more" if apart.value > 0 else "less"
-    # The word has said the sign.
+    # The word already gives the sign.
     unsigned = attrs.evolve(apart, value=abs(apart.value))
     by = str(unsigned).removeprefix("+")
     z = z_text(unsigned)

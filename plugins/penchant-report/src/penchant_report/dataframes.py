@@ -19,8 +19,8 @@ def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     try:
         import pandas
     except ImportError:
-        cure = "pip install pandas; .table() gives the same rows without it"
-        raise Error(f"pandas is not installed: {cure}") from None
+        hint = "pip install pandas; .table() gives the same rows without it"
+        raise Error(f"pandas is not installed: {hint}") from None
     return pandas.DataFrame(list(rows))
 
 
@@ -28,8 +28,8 @@ def _xarray() -> Any:
     try:
         import xarray
     except ImportError:
-        cure = "pip install xarray; .arrays and .quantities hold the same numbers"
-        raise Error(f"xarray is not installed: {cure}") from None
+        hint = "pip install xarray; .arrays and .quantities hold the same numbers"
+        raise Error(f"xarray is not installed: {hint}") from None
     return xarray
 
 
@@ -150,7 +150,7 @@ def _filled(
     array = np.full(shape, math.nan)
     for row in rows:
         number = row[part]
-        place = [labels.index(row[axis]) for axis, labels in coordinates.items()]
+        position = [labels.index(row[axis]) for axis, labels in coordinates.items()]
         if number is not None:
-            array[tuple(place)] = number
+            array[tuple(position)] = number
     return list(coordinates), array

@@ -23,7 +23,7 @@ _WIDEST_LINEAR = 100.0  # ratio of positive values above which the axis is logar
 
 @attrs.frozen
 class Row:
-    """A group in a panel; places are pixels, None where there is nothing to draw."""
+    """A group in a panel; positions are pixels, None where there is nothing to draw."""
 
     label: str
     y: float
@@ -34,7 +34,7 @@ class Row:
     null: float | None
     null_low: float | None
     null_high: float | None
-    said: str
+    description: str
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ def panels(answer: Answer) -> list[Panel]:
         known = [group for group in groups if _is_known(group, name)]
         pooled = [group.quantities[name] for group in known]
         nulls = [each for each in pooled if each.quantity.null is not None]
-        # One number alone is told by the table.
+        # One number alone is in the table.
         if len(known) > 1 or nulls:
             found.append(_panel(name, known))
         if len(found) == MOST_PANELS:
@@ -84,7 +84,7 @@ def _panel(name: str, groups: Sequence[Group]) -> Panel:
         found = group.quantities[name]
         rows.append(_row(group.label, found, y, scale))
     first = groups[0].quantities[name]
-    ticks = [(scale.place(value), f"{value:g}") for value in scale.ticks]
+    ticks = [(scale.position(value), f"{value:g}") for value in scale.ticks]
     return Panel(
         quantity=name,
         unit=first.quantity.unit,
@@ -117,18 +117,18 @@ def _row(label: str, found: Pooled, y: float, scale: _Scale) -> Row:
     null_low, null_high = _bar(quantity.null, quantity.null_spread, scale)
     # One seed is the value itself.
     values = found.values if len(found.values) > 1 else ()
-    seeds = [scale.place(value) for value in values if math.isfinite(value)]
+    seeds = [scale.position(value) for value in values if math.isfinite(value)]
     return Row(
         label=label,
         y=y,
-        x=scale.place(quantity.value),
+        x=scale.position(quantity.value),
         low=low,
         high=high,
         seeds=tuple(seeds),
-        null=None if quantity.null is None else scale.place(quantity.null),
+        null=None if quantity.null is None else scale.position(quantity.null),
         null_low=null_low,
         null_high=null_high,
-        said=f"{label}: {quantity}",
+        description=f"{label}: {quantity}",
     )
 
 
@@ -139,8 +139,8 @@ def _bar(
 ) -> tuple[float | None, float | None]:
     if middle is None or not error or not math.isfinite(error):
         return None, None
-    low = scale.place(middle - error)
-    high = scale.place(middle + error)
+    low = scale.position(middle - error)
+    high = scale.position(middle + error)
     return low, high
 
 
@@ -182,7 +182,7 @@ class _Scale:
             is_log=True,
         )
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """The pixel of a number; what lies outside stops at the edge."""
         low, high = self.low, self.high
         if self.is_log:

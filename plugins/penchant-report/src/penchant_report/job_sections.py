@@ -74,8 +74,8 @@ def job_sections(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     # All figures first: what is put into the page is shared out between jobs.
     pictures = {}
     for entry in entries:
-        place = run.place(entry.id)
-        pictures[entry.id] = _figures(place / "figures")
+        folder = run.place(entry.id)
+        pictures[entry.id] = _figures(folder / "figures")
     _embed(list(pictures.values()))
     single = len(entries) == 1
     found = []
@@ -86,8 +86,8 @@ def job_sections(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool) -> dict[str, Any]:
-    place = run.place(entry.id)
-    record = _record(place)
+    folder = run.place(entry.id)
+    record = _record(folder)
     path = f"jobs/{entry.id}"
     quantities = []
     for name, quantity in entry.quantities.items():
@@ -110,16 +110,16 @@ def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool)
         "conventions": entry.conventions,
         "settings": settings,
         "path": path,
-        "arrays": _arrays(place, record),
+        "arrays": _arrays(folder, record),
     }
 
 
-def _record(place: Path) -> dict[str, Any]:
+def _record(folder: Path) -> dict[str, Any]:
     for name in ("failure.json", "result.json"):
-        path = place / name
+        path = folder / name
         if not path.is_file():
             continue
-        # A damaged file has been told of already.
+        # A damaged file has been reported already.
         try:
             return read_json(path)
         except Error:
@@ -136,8 +136,8 @@ def _summary(entry: Entry, record: dict[str, Any]) -> str:
     if shape:
         size = " × ".join(map(str, shape))
         outputs = entry.settings.get("outputs", 1)
-        told = counted(outputs, "output")
-        parts.append(f"Inputs {size}, {told}.")
+        outputs_text = counted(outputs, "output")
+        parts.append(f"Inputs {size}, {outputs_text}.")
     return " ".join(parts)
 
 
@@ -158,20 +158,20 @@ def _quantity_row(
     }
 
 
-def _arrays(place: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     arrays = record.get("arrays") or {}
     for name, entry in arrays.items():
         lengths = map(str, entry.get("shape", []))
         # Large arrays have no table.
         table = f"{TABLES}/{name}.csv"
-        written = (place / table).is_file()
+        written = (folder / table).is_file()
         row = {
             "name": name,
             "about": entry.get("about", ""),
             "shape": " × ".join(lengths) or "number",
             "dtype": entry.get("dtype", ""),
-            "csv": f"jobs/{place.name}/{table}" if written else "",
+            "csv": f"jobs/{folder.name}/{table}" if written else "",
         }
         found.append(row)
     return found
@@ -180,10 +180,10 @@ def _arrays(place: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
 # ---- figures
 
 
-def _figures(place: Path) -> list[dict[str, Any]]:
+def _figures(folder: Path) -> list[dict[str, Any]]:
     """Figures in the order in which they were drawn, with their captions; not yet their content."""
     record: dict[str, Any] = {}
-    listing = place / "figures.json"
+    listing = folder / "figures.json"
     if listing.is_file():
         try:
             record = read_json(listing)
@@ -192,11 +192,11 @@ def _figures(place: Path) -> list[dict[str, Any]]:
     captions = record.get("captions") or {}
     titles = record.get("titles") or {}
     # Runs of before captions have pictures only.
-    pictures = [*place.glob("*.svg"), *place.glob("*.png")]
+    pictures = [*folder.glob("*.svg"), *folder.glob("*.png")]
     names = list(captions) or sorted({path.stem for path in pictures})
     found = []
     for name in names:
-        path = _picture(place, str(name))
+        path = _picture(folder, str(name))
         if path is None:
             continue
         caption = str(captions.get(name) or name)
@@ -206,17 +206,17 @@ def _figures(place: Path) -> list[dict[str, Any]]:
             "ending": path.suffix[1:],
             "caption": caption,
             "alt": str(titles.get(name) or caption),
-            "place": path,
+            "folder": path,
             "data": "",
         }
         found.append(figure)
     return found
 
 
-def _picture(place: Path, name: str) -> Path | None:
+def _picture(folder: Path, name: str) -> Path | None:
     for ending in ("svg", "png"):
-        path = place / f"{name}.{ending}"
-        if path.parent != place:
+        path = folder / f"{name}.{ending}"
+        if path.parent != folder:
             continue
         # A link would put another file of this machine into a page that is shown to others.
         if path.is_file() and not path.is_symlink():
@@ -233,7 +233,7 @@ def _embed(jobs: Sequence[list[dict[str, Any]]]) -> None:
             if number >= len(figures):
                 continue
             figure = figures[number]
-            path = figure["place"]
+            path = figure["folder"]
             size = path.stat().st_size
             if size <= left:
                 left -= size

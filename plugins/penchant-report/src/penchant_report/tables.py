@@ -24,7 +24,7 @@ def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
         folder: The job's folder.
         arrays: Name to array.
     """
-    place = folder / FOLDER
+    target = folder / FOLDER
     for name, array in arrays.items():
         # An error stands in the table of what it is the error of.
         base = name.removesuffix("-stderr")
@@ -40,8 +40,8 @@ def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
         writer.writerows(rows)
         content = text.getvalue()
 
-        place.mkdir(exist_ok=True)
-        path = place / f"{name}.csv"
+        target.mkdir(exist_ok=True)
+        path = target / f"{name}.csv"
         with atomic(path, durable=False) as file:
             file.write(content.encode())
 

@@ -12,23 +12,22 @@ from penchant_synthetic.renamed_options import RenamedOptions
 
 BASES = ("dft-cosine", "dft-sine", "canonical", "random")
 SHAPE = "shape of an input: one, two or three numbers, channels first"
-SHAPE_OF_CURVES = "shape of an input; curves are placed in it isometrically"
+SHAPE_OF_CURVES = "shape of an input; curves are embedded in it isometrically"
 SAMPLES = "training samples N; as many test samples lie half-way between"
 EMBEDDING = (
-    "where a curve lies in a larger input: in random directions of the seed, or along its first "
-    "values"
+    "embedding of the curve in a larger input: random directions from the seed, or the first values"
 )
 
 
 @attrs.frozen
 class LinearlySeparable(RenamedOptions):
-    """Two classes that one direction v separates: x = e y v + w, y = +-1.
+    r"""Two classes that are separated along one direction, with noise in all others.
 
-    Across the direction there is noise, w ~ N(0, sigma^2 (I - v v^T)). The direction is given as
-    an array (normalised where it is not a unit vector), or is vector number `index` of a basis:
+    $x = \epsilon y v + w$ with $y = \pm 1$ and noise $w \sim N(0, \sigma^2 (I - v v^\top))$. The
+    direction $v$ is an array (it is normalised), or vector number `index` of a basis:
     real Fourier waves (`dft-cosine`, `dft-sine`: slowest first, in one channel), the input's
-    coordinates (`canonical`), or an orthonormal basis drawn from the seed (`random`). The same seed
-    draws the same noise and labels for every direction. Classes are exactly balanced.
+    coordinates (`canonical`), or a random orthonormal basis from the seed (`random`). The noise and
+    labels depend on the seed but not on the direction. Classes are exactly balanced.
 
     Along v a sample is at +-epsilon with `margin = paper`, and at +-epsilon/2 with `margin = code`,
     as in the published code.
@@ -44,7 +43,7 @@ class LinearlySeparable(RenamedOptions):
     # The direction: given, or from a basis.
     direction: Any = penchant.option(
         None,
-        "the direction v, one number an input value; instead of basis and index",
+        "the direction v, one number per input value; instead of basis and index",
         array=True,
     )
     basis: str = penchant.option(
@@ -54,7 +53,7 @@ class LinearlySeparable(RenamedOptions):
     )
     index: int = penchant.option(0, "which vector of the basis", at_least=0)
     channel: int = penchant.option(0, "the channel that a Fourier wave is in", at_least=0)
-    # The law along it and across it.
+    # Distribution along it and across it.
     epsilon: float = penchant.option(1.0, "distance of a class from the boundary", above=0)
     sigma: float = penchant.option(
         1.0,
@@ -88,7 +87,7 @@ class LinearlySeparable(RenamedOptions):
 
 @attrs.frozen
 class Gaussian(RenamedOptions):
-    """Normal inputs with labels that say nothing about them: x ~ scale * N(0, C).
+    """Normal inputs with independent random labels: x ~ scale * N(0, C).
 
     The covariance C is a symmetric positive semi-definite matrix over the flattened input, or the
     identity. Labels are two classes drawn at random, exactly balanced.
@@ -103,7 +102,7 @@ class Gaussian(RenamedOptions):
 
     covariance: Any = penchant.option(
         None,
-        "covariance of the flattened input; nothing is the identity",
+        "covariance of the flattened input; None: the identity",
         array=True,
     )
     scale: float = penchant.option(
@@ -178,13 +177,15 @@ class Sinusoids(RenamedOptions):
     )
     amplitudes: tuple[float, ...] | None = penchant.option(
         None,
-        "A, one a frequency; nothing: all 1",
+        "amplitudes, one per frequency; None: all 1",
         above=0,
     )
     train: int = penchant.option(
         200, "training samples N; as many test samples lie half-way between", at_least=3
     )
-    draw: int = penchant.option(0, "which phases of the seed", at_least=0)
+    draw: int = penchant.option(
+        0, "number of the random phases; different numbers give different phases", at_least=0
+    )
     # Where the line lies.
     input_shape: tuple[int, ...] = penchant.option((1,), SHAPE_OF_CURVES, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
@@ -196,10 +197,11 @@ class Sinusoids(RenamedOptions):
 
 @attrs.frozen
 class Flower(RenamedOptions):
-    """A sum of sinusoids along a flower with L petals, without petals the unit circle.
+    r"""A sum of sinusoids along a flower with L petals, or along the unit circle.
 
-    The curve is gamma_L(z) = (1 + sin(2 pi L z) / 2) (cos 2 pi z, sin 2 pi z). With `binary`,
-    labels are classes: is the wave above the threshold? Test samples lie as for sinusoids.
+    The curve is $\gamma_L(z) = (1 + \tfrac{1}{2} \sin 2 \pi L z) (\cos 2 \pi z, \sin 2 \pi z)$.
+    With `binary`, samples whose wave is above the threshold are class 1. Test samples lie as for
+    sinusoids.
 
     Reference: Rahaman et al., "On the Spectral Bias of Neural Networks", ICML 2019, experiments 5
     and 6.
@@ -218,16 +220,18 @@ class Flower(RenamedOptions):
     )
     amplitudes: tuple[float, ...] | None = penchant.option(
         None,
-        "A, one a frequency; nothing: all 1",
+        "amplitudes, one per frequency; None: all 1",
         above=0,
     )
     train: int = penchant.option(
         1000, "training samples N; as many test samples lie half-way between", at_least=3
     )
-    draw: int = penchant.option(0, "which phases of the seed", at_least=0)
+    draw: int = penchant.option(
+        0, "number of the random phases; different numbers give different phases", at_least=0
+    )
     # What a label is.
     binary: bool = penchant.option(False, "labels are two classes")
-    threshold: float = penchant.option(0.0, "what the wave of class 1 is above")
+    threshold: float = penchant.option(0.0, "samples with a wave above it are class 1")
     # Where the curve lies.
     input_shape: tuple[int, ...] = penchant.option((2,), SHAPE_OF_CURVES, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=("random", "coordinates"))
@@ -239,7 +243,7 @@ class Flower(RenamedOptions):
 
 @attrs.frozen
 class Peak(RenamedOptions):
-    """A sampled delta peak on a line: zero at z = j/N but for one point.
+    """A sampled delta peak on a line: zero at z = j/N except at one point.
 
     Its spectrum is the same at every frequency. Test samples, half-way between, are all zero.
 
@@ -255,7 +259,7 @@ class Peak(RenamedOptions):
     )
     position: float = penchant.option(
         0.5,
-        "where the peak is; moved to the nearest point",
+        "position of the peak, rounded to the nearest sample",
         at_least=0,
         below=1,
     )
@@ -281,11 +285,12 @@ def _check_shape(shape: tuple[int, ...], *, at_least: int) -> None:
 
 
 def _check_balance(options: Gaussian | GaussianMixture | LinearlySeparable, classes: int) -> None:
-    for part in ("train", "test"):
-        count = getattr(options, part)
+    for split in ("train", "test"):
+        count = getattr(options, split)
         if count % classes:
             raise penchant.Error(
-                f"{part} must be a multiple of {classes}, as classes are balanced, found {count}"
+                f"{split} must be a multiple of {classes}, because classes are balanced; found "
+                f"{count}"
             )
 
 
@@ -301,6 +306,8 @@ def _check_wave(options: Sinusoids | Flower) -> None:
         )
     if not options.amplitudes:
         return
-    wanted, found = len(options.frequencies), len(options.amplitudes)
-    if found != wanted:
-        raise penchant.Error(f"amplitudes must be as many as frequencies, {wanted}, found {found}")
+    frequencies, amplitudes = len(options.frequencies), len(options.amplitudes)
+    if amplitudes != frequencies:
+        raise penchant.Error(
+            f"amplitudes must be one per frequency, {frequencies}; found {amplitudes}"
+        )

@@ -28,7 +28,8 @@ class RenamedOptions(penchant.Dataset):
             if new in current:
                 raise penchant.Error(f"{cls.name}: {old} is now called {new}; found both")
             warnings.warn(
-                f"{cls.name}: the option {old} is now called {new}; from 0.2 on only so",
+                f"{cls.name}: the option {old} is now called {new}; the old name stops working "
+                f"in 0.2",
                 FutureWarning,
                 stacklevel=2,
             )

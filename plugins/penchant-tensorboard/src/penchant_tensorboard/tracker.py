@@ -17,9 +17,9 @@ def penchant_run_started(run: Any) -> None:
     """Note where to write, if anywhere."""
     # A run before this one may have written elsewhere.
     _folder.clear()
-    place = os.environ.get("PENCHANT_TENSORBOARD")
-    if place:
-        _folder.append(Path(place) / run.folder.name)
+    log_folder = os.environ.get("PENCHANT_TENSORBOARD")
+    if log_folder:
+        _folder.append(Path(log_folder) / run.folder.name)
 
 
 def _writer(job: str) -> Any:
@@ -27,8 +27,8 @@ def _writer(job: str) -> Any:
     from tensorboardX import SummaryWriter
 
     if job not in _writers:
-        place = _folder[0] / job
-        _writers[job] = SummaryWriter(str(place))
+        log_folder = _folder[0] / job
+        _writers[job] = SummaryWriter(str(log_folder))
     return _writers[job]
 
 

@@ -131,11 +131,11 @@ def check_claims(
     reasons = dict(unclaimed or {})
     found: dict[str, Claim] = {}
     for number, parts in enumerate(runs):
-        place = folder / str(number)
-        measured = _measured(name, place, parts, SEEDS)
+        subfolder = folder / str(number)
+        measured = _measured(name, subfolder, parts, SEEDS)
         new = _others(_compared(measured), found)
         if _wrong(new.values(), reasons):
-            measured += _measured(name, place, parts, MORE_SEEDS)
+            measured += _measured(name, subfolder, parts, MORE_SEEDS)
             new = _others(_compared(measured), found)
         found |= new
     # A reason for what is not there would hide a misspelt name.

@@ -49,14 +49,14 @@ def _anywhere(function: Callable[..., Any], *arguments: Any) -> Callable[[Path],
 
 
 def offers(distribution: str) -> list[Offer]:
-    """The components of an installed distribution; one set aside is an error with its reason."""
+    """The components of an installed distribution; a disabled one is an error with its reason."""
     plugins = discovery.load()
     for plugin in plugins.plugins:
         own = plugin.distribution == distribution
         if own and plugin.reason:
-            raise AssertionError(f"{distribution} was set aside: {plugin.reason}")
+            raise AssertionError(f"{distribution} is disabled: {plugin.reason}")
     found = [offer for offer in plugins.offers() if offer.distribution == distribution]
-    assert found, f"{distribution} offers nothing; is it installed?"
+    assert found, f"{distribution} registers no components; is it installed?"
     return found
 
 
@@ -295,8 +295,8 @@ class _SmallProbe:
 
     def stored(self, folder: Path) -> None:
         result, *_ = self.results()
-        place = Path(result.record["kept_in"])
-        read = read_result(place)
+        subfolder = Path(result.record["kept_in"])
+        read = read_result(subfolder)
         checks.assert_same(result, read, "the disk")
 
     def takes(self, folder: Path) -> None:
@@ -307,20 +307,20 @@ class _SmallProbe:
         checks.check_figures(self.cls, self.results())
 
     def device(self, folder: Path) -> None:
-        for place, parts, result in self._places(folder):
-            check_on_device(self.cls.name, place, parts, result)
+        for subfolder, parts, result in self._subfolders(folder):
+            check_on_device(self.cls.name, subfolder, parts, result)
 
     def cuda(self, folder: Path) -> None:
         with on_tested_device() as device:
-            for place, parts, result in self._places(folder):
-                check_on_cuda(self.cls.name, place, parts, result, device=device)
+            for subfolder, parts, result in self._subfolders(folder):
+                check_on_cuda(self.cls.name, subfolder, parts, result, device=device)
 
-    def _places(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
+    def _subfolders(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
         """A folder for each run elsewhere, its parts, and what it gave here."""
         pairs = zip(self.runs, self.results())
         for number, (parts, result) in enumerate(pairs):
-            place = folder / str(number)
-            yield place, parts, result
+            subfolder = folder / str(number)
+            yield subfolder, parts, result
 
     def no_effect(self, folder: Path) -> None:
         name = self.cls.name
@@ -374,12 +374,12 @@ def _kept(name: str, frozen: Any) -> Result:
     parts = {**_thawed(frozen), "figures": False}
     result = checks.small_run(name, folder, parts)
     # Where it was written: what is read from there must be the same.
-    place = folder / "jobs" / result.record["id"]
+    subfolder = folder / "jobs" / result.record["id"]
     # A stored result knows of the arrays that it has, the job of all that are declared.
     job = only_job(name, parts)
     record = {
         **result.record,
-        "kept_in": str(place),
+        "kept_in": str(subfolder),
         "about": job.record["about"],
     }
     return attrs.evolve(result, record=record)
@@ -410,8 +410,8 @@ def check_rooms(offer: Offer) -> None:
         if not isinstance(target, str):
             continue
         expected = rooms[kind]
-        place, _, _ = target.partition(":")
-        assert place.startswith(expected), f"{cls.name}: {target} is not in {expected}"
+        subfolder, _, _ = target.partition(":")
+        assert subfolder.startswith(expected), f"{cls.name}: {target} is not in {expected}"
 
 
 def check_processes_on_device(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:

@@ -78,21 +78,21 @@ class _Chosen:
             "device": "cpu",
         }
         folder = self._folder / what
-        heard = _Heard()
-        plugins = self.plugins.with_listener("heard", heard)
+        events = _Recorder()
+        plugins = self.plugins.with_listener("recorder", events)
         run = run_experiment(build(raw, plugins, "check_executor"), plugins, folder)
         left = folder / "queue"
         assert not left.exists(), f"{left} was left behind"
         for job in run.jobs:
-            assert job["id"] in heard.started, f"{job['id']} was never said to begin"
-            assert job["id"] in heard.finished, f"{job['id']} was never said to end"
+            assert job["id"] in events.started, f"{job['id']} never started"
+            assert job["id"] in events.finished, f"{job['id']} never finished"
         if "map" in [probe.get("what", "map") for probe in probes]:
-            assert heard.progress, "no progress was heard"
+            assert events.progress, "no progress was reported"
         return run
 
 
-class _Heard:
-    """A listener: which jobs began and ended, and whether any told how far it was."""
+class _Recorder:
+    """A listener: which jobs began and ended, and whether any reported progress."""
 
     def __init__(self) -> None:
         self.started: set[str] = set()

@@ -73,8 +73,8 @@ def check_on_cuda(
     for number in range(2):
         raw = experiment(name, parts)
         raw.update(executor="serial", device=device, figures=False)
-        place = folder / str(number)
-        found.append(only_result(run(raw, out=place)))
+        path = folder / str(number)
+        found.append(only_result(run(raw, out=path)))
     first, second = found
     assert_same(first, second, "a second run on the device")
     for key, quantity in expected.quantities.items():
@@ -102,12 +102,12 @@ def _note(name: str, here: Result, there: Result) -> None:
 
     The second run on the device is noted: the first one waits for libraries and kernels to load.
     """
-    place = os.environ.get(TABLE)
-    if not place:
+    path = os.environ.get(TABLE)
+    if not path:
         return
     slow = here.record["cost"]["seconds"]
     fast = there.record["cost"]["seconds"]
     ratio = slow / max(fast, 1e-3)
     line = f"{name:32} {slow:9.2f} {fast:9.2f} {ratio:8.2f}"
-    with Path(place).open("a") as file:
+    with Path(path).open("a") as file:
         file.write(f"{line}\n")

@@ -74,5 +74,5 @@ def _refuse(func: Any, packages: tuple[str, ...]) -> None:
         ours = package.startswith("penchant")
     if ours:
         file = caller.f_code.co_filename
-        place = f"{file}:{caller.f_lineno}"
-        raise AssertionError(f"torch.{func.__name__} without device= at {place}")
+        location = f"{file}:{caller.f_lineno}"
+        raise AssertionError(f"torch.{func.__name__} without device= at {location}")

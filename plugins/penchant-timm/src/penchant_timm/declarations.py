@@ -10,11 +10,10 @@ import penchant
 class Timm(penchant.Architecture):
     """Any model of timm by its name, with input size, channels and outputs adapted.
 
-    Drawn as timm does: some of its models start residual branches at zero, unless `arguments` has
-    "zero_init_last=false". Fused attention,
-    in-place activations and cached parameters are switched off, so that second derivatives exist;
-    networks compute the same up to rounding. With `pretrained`, networks differ only in layers that
-    timm had to make anew, such as the last one.
+    Networks have timm's initialisation: some models start residual branches at zero, unless
+    `arguments` has "zero_init_last=false". Fused attention, in-place activations and cached
+    parameters are switched off, so second derivatives exist; outputs are the same up to rounding.
+    With `pretrained`, networks differ only in layers that timm replaces, such as the last one.
 
     Reference: Wightman, "PyTorch Image Models",
     https://github.com/huggingface/pytorch-image-models
@@ -25,8 +24,8 @@ class Timm(penchant.Architecture):
     example = "penchant doctor -a timm:model=convnext_atto"
 
     model: str = penchant.option(
-        help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag behind a dot "
-        "chooses weights",
+        help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag after a dot "
+        "selects weights",
     )
     pretrained: bool = penchant.option(
         False,
@@ -39,7 +38,7 @@ class Timm(penchant.Architecture):
     )
     head: str = penchant.option(
         "drawn",
-        "drawn: a last layer that timm sets to zero, as for mixers, is drawn as PyTorch does, "
-        "because a constant network prefers nothing; original: it stays zero",
+        "drawn: a last layer that timm sets to zero, as for mixers, gets PyTorch's initialisation, "
+        "because a constant network has no preference; original: it stays zero",
         choices=("drawn", "original"),
     )

@@ -96,11 +96,11 @@ def examine(
     yield Section("data files", tuple(_files(plugins)))
     patient = _Patient(plugins, settings)
     if dataset is not None:
-        yield Section("dataset", tuple(patient.look_at_data(dataset)))
+        yield Section("dataset", tuple(patient.check_data(dataset)))
     if architecture is not None:
-        yield Section("network", tuple(patient.look_at_network(architecture)))
+        yield Section("network", tuple(patient.check_network(architecture)))
     if architecture is not None or dataset is not None:
-        yield Section("probes", tuple(patient.look_at_probes()))
+        yield Section("probes", tuple(patient.check_probes()))
 
 
 def _machine(device: str) -> Iterator[Finding]:
@@ -162,7 +162,7 @@ def _plugins(plugins: Plugins) -> Iterator[Finding]:
     for plugin in plugins.plugins:
         name = f"{plugin.name} {plugin.version}"
         if plugin.reason:
-            yield Finding(name, f"set aside: {plugin.reason}", well=False)
+            yield Finding(name, f"disabled: {plugin.reason}", well=False)
             continue
 
         clashes = []
@@ -224,7 +224,7 @@ class _Patient:
         """Is there a network that can be used?"""
         return self.network is not None
 
-    def look_at_data(self, table: Mapping[str, Any]) -> Iterator[Finding]:
+    def check_data(self, table: Mapping[str, Any]) -> Iterator[Finding]:
         """Load samples and say what they are."""
         import torch
 
@@ -256,7 +256,7 @@ class _Patient:
         for warning in data.warnings:
             yield Finding(name, warning)
 
-    def look_at_network(self, table: Mapping[str, Any]) -> Iterator[Finding]:
+    def check_network(self, table: Mapping[str, Any]) -> Iterator[Finding]:
         """Draw a network, and try what probes do to it."""
         from penchant_numerics.safety import safe
 
@@ -294,7 +294,7 @@ class _Patient:
             if self.tokens is None:
                 yield from _orders(prepared, self.shape)
 
-    def look_at_probes(self) -> Iterator[Finding]:
+    def check_probes(self) -> Iterator[Finding]:
         """Which probes can measure it, in three forms, and why not the others."""
         one = "unit = 0" if self._is_imported() else "outputs = 1"
         yield Finding("", _row("as it is", one, "trained"))

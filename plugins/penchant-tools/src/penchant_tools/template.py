@@ -22,18 +22,18 @@ def packed(folder: Path) -> str:
     """The files of a plugin's folder as one text."""
     parts = []
     for path in sorted(folder.rglob("*")):
-        place = path.relative_to(folder).as_posix()
+        file_name = path.relative_to(folder).as_posix()
         ours = path.suffix in _ENDINGS or path.name in _NAMES
         if not ours or not path.is_file():
             continue
 
         # What wheels and tests leave behind is no part of the plugin.
-        made = place.startswith(("build/", ".")) or ".egg-info" in place
+        made = file_name.startswith(("build/", ".")) or ".egg-info" in file_name
         if made:
             continue
 
         text = path.read_text(encoding="utf-8")
-        parts.append(f"{_MARK}{place}\n{text}")
+        parts.append(f"{_MARK}{file_name}\n{text}")
     return "".join(parts)
 
 
@@ -43,8 +43,8 @@ def unpacked(text: str) -> dict[str, str]:
     # Nothing stands before the first mark.
     _, *parts = re.split(rf"^{_MARK}", text, flags=re.MULTILINE)
     for part in parts:
-        place, _, content = part.partition("\n")
-        files[place] = content
+        file_name, _, content = part.partition("\n")
+        files[file_name] = content
     return files
 
 
@@ -69,8 +69,8 @@ def new_plugin(name: str, parent: Path) -> Path:
     template = resources.files("penchant_tools").joinpath("template.txt")
     example = template.read_text(encoding="utf-8")
     files = unpacked(example)
-    for place, content in files.items():
-        path = folder / _renamed(place, name)
+    for file_name, content in files.items():
+        path = folder / _renamed(file_name, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = _renamed(content, name)
         path.write_text(text, encoding="utf-8")

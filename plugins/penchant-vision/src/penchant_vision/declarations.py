@@ -7,7 +7,7 @@ import penchant
 
 from penchant_vision.files import locations
 
-WHERE = "nothing: PENCHANT_DATA, else the user's cache"
+WHERE = "None: PENCHANT_DATA, else the user's cache"
 
 
 @attrs.frozen
@@ -17,37 +17,37 @@ class Images(penchant.Dataset):
     # Which samples.
     per_class: int | None = penchant.option(
         None,
-        "training samples of each class, chosen by the seed; nothing: all, in file order",
+        "training samples of each class, chosen by the seed; None: all, in file order",
         at_least=1,
     )
     test_per_class: int | None = penchant.option(
         None,
-        "test samples of each class, chosen by the seed; nothing: all, in file order",
+        "test samples of each class, chosen by the seed; None: all, in file order",
         at_least=1,
     )
-    # What becomes of an image.
+    # Preprocessing of images.
     resize: int | None = penchant.option(
         None,
-        "side length that images are scaled to, bilinear with antialiasing; nothing: as they are",
+        "side length that images are scaled to, bilinear with antialiasing; None: unchanged",
         at_least=1,
     )
     pad: int | None = penchant.option(
         None,
-        "side length that images are filled up to with zeros on all sides, instead of resize",
+        "side length to which images are padded with zeros, instead of resize",
         at_least=1,
     )
     grayscale: bool = penchant.option(
         False,
-        "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images stay as they are",
+        "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images are unchanged",
     )
-    # What becomes of its label.
+    # Labels.
     random_labels: float = penchant.option(
         0.0,
-        "share of training labels drawn anew, uniformly over all classes",
+        "share of training labels replaced by uniformly random ones",
         at_least=0,
         at_most=1,
     )
-    # What becomes of its pixels.
+    # Pixels.
     standardize: bool = penchant.option(
         False,
         "subtract the mean and divide by the standard deviation of each channel over the "
@@ -70,7 +70,7 @@ class StoredImages(Images):
     root: str | None = penchant.option(None, f"folder with the dataset's folder; {WHERE}")
     download: bool = penchant.option(
         False,
-        "fetch the files into root from the official mirror if they are not there",
+        "download missing files into root from the official mirror",
     )
 
 
@@ -79,7 +79,7 @@ class IdxImages(StoredImages):
     """Options of datasets that are read from IDX files."""
 
     def files(self) -> tuple[str, ...]:
-        """The four IDX files, where they are there."""
+        """The four IDX files that exist."""
         paths = locations.idx_files(self.name, self.root)
         return tuple(map(str, paths))
 
@@ -89,7 +89,7 @@ class CifarImages(StoredImages):
     """Options of datasets that are read from CIFAR's batches."""
 
     def files(self) -> tuple[str, ...]:
-        """The batches that are there, of the layout that is read."""
+        """The batches that exist, in the layout that is read."""
         # Cifar2 reads what cifar10 reads.
         edition = "cifar100" if self.name == "cifar100" else "cifar10"
         paths = locations.cifar_files(edition, self.root)
@@ -167,14 +167,14 @@ class StackedMnist(penchant.Dataset):
     root: str | None = penchant.option(None, f"folder with the folder of MNIST; {WHERE}")
     download: bool = penchant.option(
         False,
-        "fetch the files of MNIST into root from the official mirror if they are not there",
+        "download missing files of MNIST into root from the official mirror",
     )
     # How much is drawn.
     train: int = penchant.option(128000, "training images", at_least=1)
     test: int = penchant.option(26000, "test images", at_least=1)
 
     def files(self) -> tuple[str, ...]:
-        """The four IDX files of MNIST, where they are there."""
+        """The four IDX files of MNIST that exist."""
         paths = locations.idx_files("mnist", self.root)
         return tuple(map(str, paths))
 
@@ -183,7 +183,7 @@ class Cifar10(CifarImages):
     """Photographs of ten kinds of animals and vehicles, 3 x 32 x 32, 50000 + 10000.
 
     Files: `cifar-10-batches-bin/` (binary) or `cifar-10-batches-py/` (pickles); training batches
-    that are there are used.
+    that exist are used.
 
     Reference: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
     """
@@ -207,7 +207,7 @@ class Cifar100(CifarImages):
 class Cifar2(CifarImages):
     """CIFAR-10 as animals (class 1) against the rest (class 0).
 
-    Six of the ten kinds are animals, so that classes are balanced only with `per_class`. Files as
+    Six of the ten kinds are animals, so classes are balanced only with `per_class`. Files as
     for cifar10.
 
     Reference: the binary task of "Geometric Inductive Biases of Deep Networks: The Role of Data and
@@ -223,8 +223,8 @@ class CelebA(penchant.Dataset):
     """Aligned faces, the middle square in colours; the label is one attribute.
 
     The official split; validation pictures are left out. Files, in `celeba/`: the folder
-    `img_align_celeba`, `list_attr_celeba.txt` and `list_eval_partition.txt`. A job is known by its
-    two lists; that the pictures themselves are the official ones is not looked at.
+    `img_align_celeba`, `list_attr_celeba.txt` and `list_eval_partition.txt`. A job's id
+    contains a hash of the two lists; the pictures themselves are not checked.
 
     Reference: Liu, Luo, Wang, Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015.
     """
@@ -238,23 +238,22 @@ class CelebA(penchant.Dataset):
     attribute: str = penchant.option("Male", "attribute that is the label, as its file names it")
     resize: int | None = penchant.option(
         64,
-        "side length that the squares are scaled to, bilinear with antialiasing; nothing: as "
-        "they are",
+        "side length that the squares are scaled to, bilinear with antialiasing; None: unchanged",
         at_least=8,
     )
     # How many there are.
     train: int | None = penchant.option(
         None,
-        "training pictures, the first in the order of their numbers; nothing: all (162770)",
+        "training pictures, the first in the order of their numbers; None: all (162770)",
         at_least=1,
     )
     test: int | None = penchant.option(
         None,
-        "test pictures, the first in the order of their numbers; nothing: all (19962)",
+        "test pictures, the first in the order of their numbers; None: all (19962)",
         at_least=1,
     )
 
     def files(self) -> tuple[str, ...]:
-        """The lists of attributes and parts."""
+        """The lists of attributes and splits."""
         paths = locations.celeba_lists(self.root)
         return tuple(map(str, paths))

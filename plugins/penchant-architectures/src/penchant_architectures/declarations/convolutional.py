@@ -17,10 +17,10 @@ from penchant_architectures.declarations.drawing import (
 
 OF_VGG_WIDTH = "channels of the first stage; the others have 2, 4, 8 and 8 times as many"
 # Help texts that both residual networks share.
-OF_FINAL_POOLING = "the final one; none: the linear layer sees every position; strides stay"
-OF_SHORTCUT = "what joins blocks of different size"
+OF_FINAL_POOLING = "the final pooling; none: the linear layer has all positions as inputs"
+OF_SHORTCUT = "shortcut between blocks of different size"
 OF_RESIDUAL_ACTIVATION = f"{OF_ACTIVATION}, those of the residual blocks included"
-OF_RESIDUAL_NORMALIZATION = "batch: batch-norm behind every convolution"
+OF_RESIDUAL_NORMALIZATION = "batch: batch-norm after every convolution"
 
 
 @attrs.frozen
@@ -28,8 +28,8 @@ class LeNet(Drawn):
     """LeNet: two 5 x 5 convolutions, each with a 2 x 2 pooling, and three linear layers.
 
     The convolutions have 6 and 16 channels. Images of at least 16 x 16 (9 x 9 without pooling);
-    drawn as PyTorch does. The kind of pooling matters: with averages the trace of the gradient
-    covariance is some 24 times smaller.
+    initialised as in PyTorch. The kind of pooling matters: with average pooling the trace of the
+    gradient covariance is about 24 times smaller.
 
     Reference: LeCun, Bottou, Bengio, Haffner, "Gradient-Based Learning Applied to Document
     Recognition", Proc. IEEE 1998.
@@ -53,12 +53,12 @@ class VGG11(Drawn):
     """VGG11 for small images: eight 3 x 3 convolutions in five stages, then a classifier.
 
     Images of at least 32 x 32 (any size without pooling). Convolutions are drawn from
-    N(0, 2/(9 out)) with zero biases, linear layers as PyTorch does. Without pooling the classifier
-    sees 512 x 32 x 32 numbers: 268 million weights. `width` makes it narrower.
+    N(0, 2/(9 out)) with zero biases, linear layers as in PyTorch. Without pooling the classifier
+    has 512 x 32 x 32 inputs: 268 million weights. `width` makes it narrower.
 
-    `normalization = convolutions` with `dropout = 0.5` is the one that Ortiz-Jimenez et al.
-    (NeurIPS 2020) trained; `classifier = [4096, 4096]` with `normalization = batch` the one of
-    Papyan (JMLR 2020).
+    `normalization = convolutions` with `dropout = 0.5` is the network of Ortiz-Jimenez et al.
+    (NeurIPS 2020); `classifier = [4096, 4096]` with `normalization = batch` is that of Papyan
+    (JMLR 2020).
 
     Reference: Simonyan, Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
     Recognition", ICLR 2015.
@@ -76,8 +76,7 @@ class VGG11(Drawn):
     )
     dropout: float = penchant.option(
         0.0,
-        "share of the inputs of every hidden linear layer that is left out while training; "
-        "measurements never drop anything",
+        "dropout probability at the inputs of every hidden linear layer, in training only",
         at_least=0,
         below=1,
     )
@@ -116,8 +115,8 @@ class VGG19(Drawn):
 class ResNet18(Drawn):
     """ResNet18 for small images: a 3 x 3 stem and four stages of two basic blocks.
 
-    Stages have 64 to 512 channels unless `width` says otherwise. Images of any size; drawn as
-    PyTorch does. The final average is over all positions (4 x 4 of them for 32 x 32 images).
+    Stages have 64 to 512 channels by default (`width`). Images of any size; initialised as in
+    PyTorch. The final average is over all positions (4 x 4 of them for 32 x 32 images).
 
     Reference: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016.
     """
@@ -146,7 +145,7 @@ class ResNet18(Drawn):
 class ResNet20(Drawn):
     """ResNet20: a 3 x 3 stem and three stages of three basic blocks with 16, 32 and 64 channels.
 
-    Images of any size; drawn as PyTorch does. As published, shortcuts between stages drop every
+    Images of any size; initialised as in PyTorch. As published, shortcuts between stages drop every
     second position and add zero channels.
 
     Reference: He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", CVPR 2016,
@@ -173,7 +172,7 @@ class DenseNet121(Drawn):
     """DenseNet121 for small images: dense blocks of 6, 12, 24 and 16 layers behind a 3 x 3 stem.
 
     Growth 32 (half of `width`), compression 0.5. Images of at least 8 x 8 (any size without
-    pooling); drawn as PyTorch does. The final average is over all positions (4 x 4 of them for
+    pooling); initialised as in PyTorch. The final average is over all positions (4 x 4 of them for
     32 x 32 images); `pooling` is about the averages of the three transitions only.
 
     Reference: Huang, Liu, van der Maaten, Weinberger, "Densely Connected Convolutional Networks",

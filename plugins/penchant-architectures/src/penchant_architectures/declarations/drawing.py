@@ -1,4 +1,4 @@
-"""What all layered networks share: their biases, and how their weights are drawn."""
+"""Options that all layered networks share: biases and initialisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ POOLINGS = ("max", "average", "none")
 NORMALIZATIONS = ("none", "batch")
 # Help texts that several architectures share.
 OF_ACTIVATION = "every activation of the network"
-OF_NORMALIZATION = "batch: batch-norm, in front of every activation"
+OF_NORMALIZATION = "batch: batch-norm before every activation"
 OF_POOLING = "none: the feature maps keep their size"
 
 
@@ -20,16 +20,16 @@ class Drawn(penchant.Architecture):
 
     bias: bool = penchant.option(
         True,
-        "biases in linear and convolution layers; none in front of a batch-norm, which has its own",
+        "biases in linear and convolution layers; never before a batch-norm, which has its own",
     )
     initialization: str = penchant.option(
         "default",
-        "default: as the help text says; gaussian: weights N(0, weight_std^2), biases 0",
+        "default: as described above; gaussian: weights N(0, weight_std^2), biases 0",
         choices=("default", "gaussian"),
     )
     weight_std: float | None = penchant.option(
         None,
-        "standard deviation of gaussian weights, 1 if left out",
+        "standard deviation of gaussian weights; None: 1",
         above=0,
     )
 

@@ -10,14 +10,15 @@ import penchant
 
 @attrs.frozen
 class LinearPooling(penchant.Architecture):
-    """The spectral model of pooling: f(x) = theta . A (m * phi * x), A = [I ... I] / sqrt(stride).
+    r"""A linear model of convolution and pooling in Fourier space.
 
-    The input, of one dimension D, is the spectrum of a signal in the order of the DFT: entry l has
-    the frequency min(l, D - l) / D. `stride` S folds it on M = ceil(D / S) entries (a last block
-    that is not full stays short), m is the prefilter, phi ~ N(0, phi_std^2) stands for
-    convolutions, theta ~ N(0, theta_std^2) for a linear layer. With `activation = relu` it is
-    theta . A (m * relu(phi * x)). Gradient covariance: (phi_std^2 theta_std^2 / S) diag(m^2), half
-    of it for relu and symmetric inputs.
+    $f(x) = \theta \cdot A (m \odot \phi \odot x)$ with $A = [I \dots I] / \sqrt{S}$. The input, of
+    one dimension D, is the spectrum of a signal in the order of the DFT: entry l has the frequency
+    min(l, D - l) / D. `stride` S folds it on M = ceil(D / S) entries (the last block may be
+    shorter), m is the prefilter, phi ~ N(0, phi_std^2) represents convolutions and theta ~ N(0,
+    theta_std^2) a linear layer. With `activation = relu` it is theta . A (m * relu(phi * x)).
+    Gradient covariance: (phi_std^2 theta_std^2 / S) diag(m^2), half of it for relu and symmetric
+    inputs.
 
     Reference: Ortiz-Jimenez et al., "Neural Anisotropy Directions", NeurIPS 2020, section 2.2,
     whose covariances miss the 1/S.
@@ -27,8 +28,8 @@ class LinearPooling(penchant.Architecture):
     target = "penchant_architectures.architectures.linear_pooling:build"
     example = "penchant doctor -a linear-pooling --shape 128"
 
-    # What pooling does to the spectrum.
-    stride: int = penchant.option(4, "how many inputs are folded on one: S", at_least=1)
+    # Pooling.
+    stride: int = penchant.option(4, "number S of inputs that are folded into one", at_least=1)
     prefilter: str = penchant.option(
         "none",
         "m: none is 1; average, the response of a mean of `stride` neighbours; low-pass, 1 below "
@@ -40,7 +41,7 @@ class LinearPooling(penchant.Architecture):
         "m itself instead of a named prefilter, one number per input",
         array=True,
     )
-    # How the parameters are drawn.
+    # Initialisation.
     theta_std: float = penchant.option(1.0, "standard deviation of theta", above=0)
     phi_std: float = penchant.option(1.0, "standard deviation of phi", above=0)
     activation: str = penchant.option(
@@ -79,7 +80,7 @@ class LinearConvolution(penchant.Architecture):
     stride: int = penchant.option(1, "distance between patches", at_least=1)
     padding: str = penchant.option(
         "none",
-        "circular: patches go on at the other end of the input",
+        "circular: patches continue at the other end of the input",
         choices=("none", "circular"),
     )
     pooling: str = penchant.option(
@@ -87,7 +88,7 @@ class LinearConvolution(penchant.Architecture):
         "none: the readout has a weight for every channel and position",
         choices=("average", "none"),
     )
-    # How the parameters are drawn.
+    # Initialisation.
     weight_std: float = penchant.option(
         1.0,
         "standard deviation of the convolution's weights: s_w",

@@ -1,4 +1,4 @@
-"""Networks that see their input as one long vector."""
+"""Networks on the flattened input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penchant_architectures.declarations.drawing import (
 class Logistic(Drawn):
     """Logistic regression: one linear layer on the flattened input.
 
-    Drawn as PyTorch does, U(+-1/sqrt(D)): its gradients are isotropic with covariance I/(3D).
+    Initialised as in PyTorch, U(+-1/sqrt(D)): its gradients are isotropic with covariance I/(3D).
 
     Reference: Ortiz-Jimenez, Modas, Moosavi-Dezfooli, Frossard, "Neural Anisotropy Directions",
     NeurIPS 2020.
@@ -31,9 +31,9 @@ class Logistic(Drawn):
 class Perceptron(Drawn):
     """Multilayer perceptron on the flattened input.
 
-    The default, three hidden layers of 500, is the one of Ortiz-Jimenez et al. (NeurIPS 2020);
-    drawn as PyTorch does. The one of Papyan (JMLR 2020) has `widths` of seven times 2048 and
-    `normalization = batch`.
+    The default, three hidden layers of 500 units, is that of Ortiz-Jimenez et al. (NeurIPS 2020),
+    initialised as in PyTorch. That of Papyan (JMLR 2020) has seven layers of 2048 units (`widths`)
+    and `normalization = batch`.
     """
 
     name = "mlp"

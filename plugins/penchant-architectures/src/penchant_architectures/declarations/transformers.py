@@ -1,4 +1,4 @@
-"""Networks that see an image as a row of patches."""
+"""Networks on sequences of image patches."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class VisionTransformer(Drawn):
     patch: int = penchant.option(8, "side of a patch", at_least=1)
     layers: int = penchant.option(9, "transformer layers", at_least=1)
     heads: int = penchant.option(12, "attention heads; must divide the width", at_least=1)
-    width: int = penchant.option(192, "numbers per token", at_least=1)
+    width: int = penchant.option(192, "dimension of a token", at_least=1)
     hidden: int = penchant.option(768, "hidden units of the perceptron of a layer", at_least=1)
     # What it is made of.
     activation: str = penchant.option("gelu", "activation of the perceptrons", choices=ACTIVATIONS)
     normalization: str = penchant.option(
         "layer",
-        "layer: layer-norm in front of attention, perceptron and head",
+        "layer: layer-norm before attention, perceptron and head",
         choices=("layer", "none"),
     )
 

@@ -22,18 +22,19 @@ from penchant_class_structure.declarations.recipes import (
 
 @attrs.frozen
 class CrossClass(penchant.Probe):
-    """Class and cross-class structure of G = G_class + G_cross + G_within + G_{c=c'}.
+    r"""Class and cross-class components of the Gauss-Newton matrix, and their eigenvalues.
 
-    G, the Gauss-Newton matrix, is a weighted second moment of the gradients that each example would
-    have with each label; means over the examples of a class (and over the labels) make its
-    components. Knockouts tell which component makes which eigenvalues; the null are means of
-    permuted classes, and for ratios to the bulk, which clustered data raise before any training,
-    other networks as they are drawn. Exact where samples x classes are few, else by Lanczos in
-    sample space. Classes may be unbalanced.
+    The Gauss-Newton matrix $G$ is a weighted second moment of the gradients that each example would
+    have with each label. Means over the examples of a class, and over the labels, define its
+    components, $G = G_\text{class} + G_\text{cross} + G_\text{within} + G_{c=c'}$. Removing a
+    component (a knockout) shows which eigenvalues it causes. The null uses means of permuted
+    classes. For ratios to the bulk it uses untrained networks, because clustered data raise these
+    ratios before training. Spectra are exact for few samples x classes, else they come from Lanczos
+    in sample space. Classes may be unbalanced.
 
-    Every number is one of this network on these samples. Its standard error is what other samples
-    of the same classes would change, to first order; a count has none, and where G is known by
-    products only, the traces of components have none either.
+    All numbers are for this network on these samples. The standard error reflects resampling within
+    classes (first order). Counts have none. If G is only available through matrix-vector products,
+    the traces of components have none either.
 
     Reference: Papyan, JMLR 2020, section 6, figures 5 and 6. G_cross is taken around g_c (the paper
     prints g_c' once).
@@ -44,7 +45,7 @@ class CrossClass(penchant.Probe):
         "penchant probe cross-class -a 'mlp:widths=[64,64],normalization=batch' "
         "-d digits:per_class=20"
     )
-    question = "How much of the curvature is due to classes, and to pairs of classes?"
+    question = "Do class means cause the largest eigenvalues of the curvature?"
     target = "penchant_class_structure.probes.cross_class:run"
     figures = "penchant_class_structure.figures.cross_class:draw"
     needs = ("architecture", "dataset", "classes")
@@ -59,8 +60,8 @@ class CrossClass(penchant.Probe):
         "to 2 C of them; C are expected",
         "gap": "ratio of the eigenvalues on its two sides",
         "gap-margin": "that ratio over the next largest in the window",
-        "outliers-runner-up": "eigenvalues of these samples' G in front of that next largest gap: "
-        "with a margin near 1 as good an answer as outliers",
+        "outliers-runner-up": "eigenvalues of these samples' G in front of that next largest gap; "
+        "an alternative to outliers if the margin is near 1",
         "outliers-cross": "eigenvalues of these samples' G in front of the largest gap after "
         "2 C + 1 to 2 C^2 of them; C (C - 1) are expected",
         "outliers-cross-gap": "ratio of the eigenvalues of these samples on its two sides",
@@ -74,7 +75,7 @@ class CrossClass(penchant.Probe):
         "largest-without-class": "largest eigenvalue without G_class; null: without the means of "
         "permuted classes",
         "loss": "mean loss on these samples; null: the best constant outputs",
-        "{split}-accuracy": "accuracy of the network on the samples that are looked at",
+        "{split}-accuracy": "accuracy of the network on these samples",
     }
     arrays = {
         "eigenvalues-class": "of G_class (C), descending",
@@ -84,7 +85,7 @@ class CrossClass(penchant.Probe):
         "within-average": "Tr G_within,c / n_c, by class (C)",
         "top-eigenvalues": "leading eigenvalues of G (2 C + 1)",
         "top-residuals": "|K y - lambda y| of each, in sample space",
-        "spectrum": "all non-zero eigenvalues of G, descending, where exact",
+        "spectrum": "all non-zero eigenvalues of G, descending, if exact",
         "density-grid": "log(eigenvalue + epsilon) at which log densities are given",
         "density-total": "of G",
         "density-without-mean": "without the global mean of gradients",
@@ -93,7 +94,7 @@ class CrossClass(penchant.Probe):
         "density-without-diagonal": "without G_{c=c'}",
         "density-without-within": "without G_within",
         "panel-sizes": "training samples of each class, for each panel",
-        "panel-samples": "samples looked at",
+        "panel-samples": "samples used",
         "panel-steps": "optimiser steps",
         "panel-top": "leading eigenvalues of G (panels, C)",
         "panel-means": "eigenvalues of class + cross + diagonal (panels, C (C - 1))",
@@ -118,17 +119,17 @@ class CrossClass(penchant.Probe):
     classes: int | None = penchant.option(None, CLASSES, at_least=2)
     loss: str = penchant.option(
         "training",
-        f"{LOSS}, which must be cross-entropy; cross-entropy: whatever it was trained with",
+        f"{LOSS}, which must be cross-entropy; cross-entropy: whatever the training loss",
         choices=("training", "cross-entropy"),
     )
     knockout: str = penchant.option(
         "subtraction",
-        "A - B, or A with the range of B taken out",
+        "A - B, or A with the range of B projected out",
         choices=("subtraction", "projection"),
     )
     exact_limit: int = penchant.option(
         8192,
-        "samples x classes up to which the Gram matrix is made and the spectrum is exact",
+        "samples x classes up to which the spectrum is exact (Gram matrix)",
         at_least=0,
     )
     lanczos_steps: int = penchant.option(256, "Lanczos steps M of a density", at_least=2)
@@ -137,16 +138,16 @@ class CrossClass(penchant.Probe):
     kappa: float = penchant.option(3.0, KAPPA, above=1)
     epsilon: float = penchant.option(1e-5, "added to eigenvalues before the logarithm", above=0)
     products: int = penchant.option(
-        1000, "products of the search for leading eigenvalues, at most", at_least=1
+        1000, "matrix-vector products to find the leading eigenvalues, at most", at_least=1
     )
     permutations: int = penchant.option(
         5, "permutations of the labels, and untrained networks, of the nulls", at_least=0
     )
     fractions: tuple[float, ...] = penchant.option(
-        (), "shares of the training at which to look besides its end", at_least=0, at_most=1
+        (), "shares of the training at which to evaluate, besides its end", at_least=0, at_most=1
     )
     sizes: tuple[int, ...] = penchant.option(
         (), "training samples of each class of further trainings", at_least=1
     )
-    devices: int = penchant.option(1, f"{DEVICES}; of a Gram matrix there are none", at_least=1)
+    devices: int = penchant.option(1, f"{DEVICES}; not used for a Gram matrix", at_least=1)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -25,15 +25,16 @@ _QUANTITIES = {
     "largest": "largest eigenvalue of the Hessian of these samples",
     "largest-gauss-newton": "largest eigenvalue of G",
     "negative-mass": "share of eigenvalues of these samples' Hessian below minus the resolution",
-    "negative-mass-least": "what Lanczos proves that share to be at least, for its start vectors",
-    "negative-mass-most": "what Lanczos proves it to be at most, for its start vectors",
-    "resolution": "the smallest |eigenvalue| at which these two are as near as asked for; below it "
-    "signs are not known",
+    "negative-mass-least": "lower bound of that share from Lanczos, for its start vectors",
+    "negative-mass-most": "upper bound of that share from Lanczos, for its start vectors",
+    "resolution": "smallest |eigenvalue| at which these bounds differ by at most "
+    "uncertain_mass; signs "
+    "of smaller eigenvalues are not known",
     "tail-exponent": "slope of log density against log |eigenvalue| of these samples' E; null: a "
     "semicircle of the same range",
     "tail-fit": "R squared of that line",
-    "tail-fit-exponential": "R squared of an exponential through the same bins: above tail-fit "
-    "there is no power law",
+    "tail-fit-exponential": "R squared of an exponential through the same bins; if it is above "
+    "tail-fit, the tail is not a power law",
     "loss": "mean loss; null: the best constant outputs",
 }
 _ARRAYS = {
@@ -48,13 +49,13 @@ _ARRAYS = {
     "top-residuals-gauss-newton": "|G x - lambda x| of each",
     "log-grid": "log(|eigenvalue| + epsilon) at which the log density of E is given",
     "log-density-residual": "of E, in the logarithm of |eigenvalue|",
-    "log-density-positive": "the part of it that is of positive eigenvalues",
-    "log-density-negative": "the part of it that is of negative eigenvalues",
+    "log-density-positive": "contribution of positive eigenvalues",
+    "log-density-negative": "contribution of negative eigenvalues",
     "tail-grid": "log |eigenvalue| in the middle of the bins that the power law is fitted to",
-    "tail-window": "|eigenvalue| where that window begins and ends",
+    "tail-window": "smallest and largest |eigenvalue| of the fit",
     "tail-density": "density of |eigenvalue| of E in these bins",
     "tail-line": "slope and intercept of the line through their logarithms",
-    "bulk-grid": "eigenvalues in the range of E, or of what is left without leading eigenvalues",
+    "bulk-grid": "eigenvalues in the range of E, or of the bulk without leading eigenvalues",
     "bulk-density-hessian": "of the Hessian there",
     "bulk-density-gauss-newton": "of G there",
     "bulk-density-residual": "of E there",
@@ -71,18 +72,18 @@ def _also_on_test(names: dict[str, str]) -> dict[str, str]:
 
 @attrs.frozen
 class HessianSpectrum(penchant.Probe):
-    """Spectra of the Hessian and of its parts: Hess = G + E, on training and test samples.
+    r"""Spectra of the loss Hessian, its Gauss-Newton term and the rest, on train and test samples.
 
-    G is the Gauss-Newton matrix (true Fisher for cross-entropy), E = Hess - G. Leading eigenvalues
-    are found one by one and their mass in the density is exact; the rest comes from Lanczos.
-    Eigenvalues are exact where the network has few parameters. The tail of E is fitted with a power
-    law; beside it the same fit of a semicircle. Names are of the training samples, those of test
-    samples begin with `test-`.
+    $\mathrm{Hess} = G + E$, where $G$ is the Gauss-Newton matrix (the true Fisher matrix for
+    cross-entropy). Leading eigenvalues are computed one by one, and their mass in the density is
+    exact; the rest comes from Lanczos. All eigenvalues are exact if the network has few parameters.
+    The tail of $E$ is fitted with a power law; the null is the same fit to a semicircle. Quantities
+    of test samples have names that begin with `test-`.
 
-    Lanczos does not know the sign of eigenvalues that are nearly zero, and there are many: the
-    share of negative ones is that below minus a resolution, which is reported, with the bounds of
-    Chebyshev, Markov and Stieltjes. The tail is fitted where the steps resolve it, in at least six
-    bins over one decade, and beside a power law stands an exponential.
+    Lanczos cannot determine the sign of the many eigenvalues near zero. So the probe reports the
+    share of eigenvalues below minus a resolution, the resolution itself, and the bounds of
+    Chebyshev, Markov and Stieltjes. The tail is fitted in the range that the steps resolve, in at
+    least six bins over one decade; an exponential fit is given for comparison.
 
     Of sequences with a loss at every position the mean is over positions and errors are over
     sequences; beyond 1,000 positions x classes the trace of G is by labels drawn from the network.
@@ -97,7 +98,9 @@ class HessianSpectrum(penchant.Probe):
         "penchant probe hessian-spectrum -a 'mlp:widths=[32],normalization=batch' "
         "-d digits:per_class=30"
     )
-    question = "What does the spectrum of the loss Hessian look like, and which part is it from?"
+    question = (
+        "Where do the outliers, the bulk and the negative eigenvalues of the Hessian come from?"
+    )
     target = "penchant_class_structure.probes.hessian_spectrum:run"
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
@@ -148,12 +151,12 @@ class HessianSpectrum(penchant.Probe):
     }
 
     split: str = penchant.option(
-        "both", "which samples; both: those of the test besides", choices=("train", "test", "both")
+        "both", "samples to use; both: train and test", choices=("train", "test", "both")
     )
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
     classes: int | None = penchant.option(None, CLASSES, at_least=2)
     matrices: tuple[str, ...] = penchant.option(
-        MATRICES, "whose spectra: each costs as much as the others", choices=MATRICES
+        MATRICES, "matrices to measure; the cost of each is the same", choices=MATRICES
     )
     loss: str = penchant.option(
         "training",
@@ -161,17 +164,17 @@ class HessianSpectrum(penchant.Probe):
         "binary-cross-entropy or module:function",
     )
     deflate: bool = penchant.option(
-        True, "find leading eigenvalues one by one and give them their exact mass"
+        True, "compute leading eigenvalues one by one and give them their exact mass"
     )
     undeflated: bool = penchant.option(
-        False, "the density of the Hessian without deflation, too (figure 17)"
+        False, "also compute the density of the Hessian without deflation (figure 17)"
     )
     leading: int | None = penchant.option(
-        None, "how many of them; None: one for each class, at most 20", at_least=1
+        None, "number of leading eigenvalues; None: one per class, at most 20", at_least=1
     )
     method: str = penchant.option(
         "lanczos",
-        "how they are found; subspace: the paper's iteration",
+        "method for leading eigenvalues; subspace: the iteration of the paper",
         choices=("lanczos", "subspace"),
     )
     iterations: int = penchant.option(
@@ -184,21 +187,23 @@ class HessianSpectrum(penchant.Probe):
     epsilon: float = penchant.option(1e-5, "added to |eigenvalue| before the logarithm", above=0)
     uncertain_mass: float = penchant.option(
         0.1,
-        "how far bounds of the negative mass may be apart; the resolution follows from it",
+        "largest difference of the bounds of the negative mass; it sets the resolution",
         above=0,
         below=1,
     )
     tail_low: float = penchant.option(
         0.01,
-        "the power law is fitted from this share of the largest |eigenvalue| of E, or from where "
-        "Lanczos resolves it",
+        "the power law is fitted from this share of the largest |eigenvalue| of E, or from the "
+        "resolution of Lanczos",
         above=0,
         below=1,
     )
-    tail_high: float = penchant.option(0.5, "to this share", above=0, at_most=1)
+    tail_high: float = penchant.option(
+        0.5, "the power law is fitted up to this share", above=0, at_most=1
+    )
     trace_samples: int = penchant.option(32, "random vectors of an estimated trace", at_least=2)
     exact_limit: int = penchant.option(
-        1024, "parameters up to which matrices are made and all eigenvalues computed", at_least=0
+        1024, "number of parameters up to which all eigenvalues are computed exactly", at_least=0
     )
     devices: int = penchant.option(1, DEVICES, at_least=1)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -16,14 +16,15 @@ from penchant_class_structure.declarations.recipes import (
 
 @attrs.frozen
 class LayerStructure(penchant.Probe):
-    """Class structure of what a layer is given (features), of its errors and of its weights.
+    """Class structure of the inputs (features), backpropagated errors and weights of each layer.
 
-    Eigenvalues of each second moment, of its class (and cross-class) part, and of what projection
-    knockouts leave; how far the class part stands out (separation) and how equal its eigenvalues
-    are (whitening), with depth. Linear layers, and convolutions with every position a sample;
-    other layers are named in a warning. Null: permuted classes.
+    The probe reports the eigenvalues of each second moment, of its class (and cross-class) part,
+    and of the rest after the class part is projected out. Separation measures how far the class
+    part lies above the rest; whitening measures how equal its eigenvalues are. Linear layers and
+    convolutions (each position is a sample) are measured; a warning names other layers. Null:
+    permuted classes.
 
-    All numbers are of this network and these samples: nothing about them is random but the null.
+    All numbers are exact for this network and these samples; only the null is random.
 
     Reference: Papyan, JMLR 2020, section 7, figures 7 to 10 and 13.
     """
@@ -33,16 +34,16 @@ class LayerStructure(penchant.Probe):
         "penchant probe layer-structure -a 'mlp:widths=[128,128,128],normalization=batch' "
         "-d digits:per_class=100"
     )
-    question = "Do the classes show in the features, errors and weights of each layer?"
+    question = "In which layers do features and backpropagated errors separate the classes?"
     target = "penchant_class_structure.probes.layer_structure:run"
     figures = "penchant_class_structure.figures.layer_structure:draw"
     needs = ("architecture", "dataset", "classes")
     takes = ("fresh", "trained")
     quantities = {
-        "separation-features": "last layer where defined: smallest eigenvalue of the class part "
+        "separation-features": "last layer with a value: smallest eigenvalue of the class part "
         "of these samples over the largest left by its knockout; null: permuted classes",
         "separation-errors": "the same of backpropagated errors",
-        "whitening-features": "last layer where defined: second largest over smallest eigenvalue "
+        "whitening-features": "last layer with a value: second largest over smallest eigenvalue "
         "of the class part of these samples; null: permuted classes",
         "whitening-errors": "the same of backpropagated errors",
         "separated-layers-features": "layers whose separation, on these samples, is above 1; null: "
@@ -53,7 +54,7 @@ class LayerStructure(penchant.Probe):
         "loss": "mean loss on these samples; null: the best constant outputs",
     }
     arrays = {
-        "features": "eigenvalues of Ave h h^T, a row a layer, descending, filled up with zeros",
+        "features": "eigenvalues of Ave h h^T, one row per layer, descending, padded with zeros",
         "features-class": "of its class part (layers, C)",
         "features-without-class": "with the class means projected out",
         "features-without-mean": "with the global mean projected out",
@@ -66,14 +67,15 @@ class LayerStructure(penchant.Probe):
         "weights": "singular values of the weights",
         "weights-class": "of -(1 / weight decay) Ave_c delta_c h_c^T (layers, C); without weight "
         "decay without that factor",
-        "weights-without-class": "with the class part's singular vectors taken out on both sides",
+        "weights-without-class": "with the singular vectors of the class part projected out on "
+        "both sides",
         "separation-features-by-layer": "smallest eigenvalue of the class part over the largest "
-        "left by its knockout; missing where that leaves nothing",
+        "left by its knockout; missing if nothing is left",
         "separation-errors-by-layer": "the same of backpropagated errors",
         "separation-features-null": "the same for permuted classes, mean over permutations",
         "separation-errors-null": "the same for permuted classes, mean over permutations",
         "whitening-features-by-layer": "second largest over smallest eigenvalue of the class part; "
-        "missing where that is zero",
+        "missing if that is zero",
         "whitening-errors-by-layer": "the same of backpropagated errors",
         "whitening-features-null": "the same for permuted classes, mean over permutations",
         "whitening-errors-null": "the same for permuted classes, mean over permutations",
@@ -92,18 +94,18 @@ class LayerStructure(penchant.Probe):
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
     loss: str = penchant.option(
         "training",
-        f"{LOSS}, which must be cross-entropy; cross-entropy: whatever it was trained with",
+        f"{LOSS}, which must be cross-entropy; cross-entropy: whatever the training loss",
         choices=("training", "cross-entropy"),
     )
     eigenvalues: int = penchant.option(
-        750, "leading eigenvalues of features and errors that are kept", at_least=2
+        750, "leading eigenvalues of features and errors that are stored", at_least=2
     )
     singular_values: int = penchant.option(
-        150, "leading singular values of weights that are kept", at_least=2
+        150, "leading singular values of weights that are stored", at_least=2
     )
     largest: int = penchant.option(
         8192,
-        "inputs or outputs of a layer at most; larger layers are left out, with a warning",
+        "largest number of inputs or outputs of a layer; larger layers are skipped with a warning",
         at_least=1,
     )
     permutations: int = penchant.option(3, "permutations of the labels for the null", at_least=0)

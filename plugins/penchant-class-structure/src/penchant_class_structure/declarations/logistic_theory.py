@@ -8,20 +8,21 @@ import penchant
 
 @attrs.frozen
 class LogisticTheory(penchant.Probe):
-    """Logistic regression on a Gaussian mixture: the spectrum of G in closed form, and measured.
+    r"""Gauss-Newton spectrum of logistic regression on a Gaussian mixture, and its closed form.
 
-    With x = t e_c + N(0, I) and probabilities 1 - a of the right class, a / (C - 1) of every other,
-    the expected G has C outliers, a mini-bulk of C (C - 2), a bulk, and zeros. Measured is the
-    trace of the sample's G on each of these eigenspaces over its dimension: with the probabilities
-    set so, and of a trained classifier, whose a is its mean error probability; also how a, the test
-    error and the ratio of outliers to bulk change with t. Standard errors are over samples, with
-    the trained classifier held fixed. Needs no architecture: `penchant probe logistic-theory`.
+    Inputs are $x = t e_c + N(0, I)$. If the probability of the right class is $1 - a$ and that of
+    every other class $a / (C - 1)$, the expected $G$ has $C$ outliers, a mini-bulk of $C (C - 2)$,
+    a bulk, and zeros. The probe measures the trace of the sample's $G$ on each of these eigenspaces
+    over its dimension, for these probabilities and for a trained classifier, whose $a$ is its mean
+    error probability. It also measures how $a$, the test error and the ratio of outliers to bulk
+    change with $t$. Standard errors are over samples, with the trained classifier held fixed. No
+    architecture is needed: `penchant probe logistic-theory`.
 
     Reference: Papyan, JMLR 2020, theorem 8.1.
     """
 
     name = "logistic-theory"
-    question = "Does the measured spectrum of logistic regression agree with its closed form?"
+    question = "Does theory predict the outliers in the curvature of logistic regression?"
     target = "penchant_class_structure.probes.logistic_theory:run"
     figures = "penchant_class_structure.figures.logistic_theory:draw"
     needs = ("training",)
@@ -62,7 +63,9 @@ class LogisticTheory(penchant.Probe):
     }
 
     classes: int = penchant.option(4, "classes C", at_least=3)
-    inputs: int = penchant.option(12, "numbers D of an input, more than classes", at_least=4)
+    inputs: int = penchant.option(
+        12, "input dimension D, larger than the number of classes", at_least=4
+    )
     separation: float = penchant.option(2.0, "length t of the class means", above=0)
     alpha: float = penchant.option(
         0.2, "error probability a of the probabilities that are set", above=0, below=1

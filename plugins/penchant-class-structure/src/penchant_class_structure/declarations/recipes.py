@@ -13,7 +13,7 @@ def _rates(count: int) -> tuple[float, ...]:
     return tuple(rates)
 
 
-# Of these rates the one with the smallest final test error is kept.
+# The rate with the smallest final test error is used.
 RECIPE = {
     "momentum": 0.9,
     "weight_decay": 5e-4,
@@ -35,17 +35,15 @@ QUICK = {
     "learning_rate": 0.05,
 }
 
-# Training samples a class of figure 6: 20 sizes, evenly spaced in the logarithm.
+# Training samples per class of figure 6: 20 sizes, evenly spaced in the logarithm.
 _SMALL_SIZES = (10, 14, 19, 27, 37, 51, 71, 99, 136, 189)
 _LARGE_SIZES = (262, 363, 504, 699, 968, 1343, 1863, 2583, 3581, 4966)
 SIZES = _SMALL_SIZES + _LARGE_SIZES
 
 BATCH_NORM = "statistics of batch-norm: those of the training, or of one pass over training samples"
-PER_CLASS = "samples of each class that are looked at, the first in order; None: all"
-CLASSES = (
-    "look at the first so many classes only: their samples, and probabilities among them; None: all"
-)
-LOSS = "whose curvature; training: the loss trained with"
+PER_CLASS = "samples per class, the first in order; None: all"
+CLASSES = "use only this many classes, the first: their samples and probabilities; None: all"
+LOSS = "loss whose curvature is measured; training: the training loss"
 KAPPA = "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range"
-STARTS = "random start vectors; one has no standard error"
-DEVICES = "GPUs that share every product, the job's own first: numbers stay the same"
+STARTS = "random start vectors; with one there is no standard error"
+DEVICES = "GPUs that share every product; results do not depend on their number"

@@ -35,7 +35,7 @@ _DECADES = 1e-8  # of its maximum: where a density is cut off
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("class-share")
     if quantity is None or quantity.missing:
         return None
@@ -101,8 +101,8 @@ def knockouts(result: penchant.Result) -> Figure:
     axes[-1].set_xlabel(_log_label(result))
     return captioned(
         figure,
-        "Densities of the logarithm on one scale; each panel lacks what its title names.",
-        title="Log spectrum of G, and of what is left of it",
+        "Densities of the log eigenvalues on one scale. Each title names the component removed.",
+        title="Log spectrum of G, with components removed",
     )
 
 
@@ -216,9 +216,9 @@ def panels(result: penchant.Result) -> Figure:
     )
     return captioned(
         figure,
-        "Steps of the training go downwards, training samples a class to the right; points are "
+        "Rows: training steps. Columns: training samples per class; points are "
         "eigenvalues of the means.",
-        title="Components of G along training and over sample sizes",
+        title="Components of G by training step and sample size",
     )
 
 

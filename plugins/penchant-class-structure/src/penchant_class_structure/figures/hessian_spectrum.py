@@ -75,9 +75,9 @@ def spectra(result: penchant.Result, *, zoom: bool = False) -> Figure:
         axes[-1, column].set_xlabel("eigenvalue")
     if zoom:
         caption = "The same densities in the range of the bulk."
-        return captioned(figure, caption, title="Spectra of the Hessian's parts: the bulk")
-    caption = "Densities on a log axis; black marks are the leading eigenvalues that were found."
-    return captioned(figure, caption, title="Spectra of the Hessian and of its parts")
+        return captioned(figure, caption, title="Spectra of the Hessian, G and E: the bulk")
+    caption = "Densities on a log axis; black marks are the leading eigenvalues."
+    return captioned(figure, caption, title="Spectra of the Hessian, G and E")
 
 
 def _density(axes: Axes, result: penchant.Result, prefix: str, name: str, *, zoom: bool) -> None:
@@ -170,7 +170,7 @@ def deflation(result: penchant.Result) -> Figure:
     log_ticks(*axes)
     axes[-1].set_xlabel("eigenvalue")
     caption = "The same matrix and Lanczos steps, without and with deflation, on one axis."
-    return captioned(figure, caption, title="What deflation does for a density")
+    return captioned(figure, caption, title="Spectral density without and with deflation")
 
 
 def tail(result: penchant.Result) -> Figure:
@@ -188,7 +188,7 @@ def tail(result: penchant.Result) -> Figure:
         )
         log_ticks(panel)
         panel.legend(fontsize=8)
-    caption = "Densities of both signs of E's eigenvalues, and the line through the bins of both."
+    caption = "Densities of positive and negative eigenvalues of E, and the line fitted to both."
     return captioned(figure, caption, title="The tail of E = Hessian - G")
 
 
@@ -201,10 +201,10 @@ def _signs(axes: Axes, result: penchant.Result, prefix: str) -> None:
         density = result.arrays[f"{prefix}log-density-{name}"]
         shown = (values > 0) & (density > whole.max() * 1e-6)
         # gaps between bumps stay gaps
-        places = np.where(shown, values, np.nan)
+        positions = np.where(shown, values, np.nan)
         axes.loglog(
-            places,
-            density / places,
+            positions,
+            density / positions,
             color=colour,
             linewidth=0.9,
             label=name,
@@ -215,10 +215,10 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
     line = result.arrays.get(f"{prefix}tail-line")
     if line is None:
         return
-    places = result.arrays[f"{prefix}tail-grid"]
+    positions = result.arrays[f"{prefix}tail-grid"]
     density = result.arrays[f"{prefix}tail-density"]
     axes.loglog(
-        np.exp(places),
+        np.exp(positions),
         density,
         "o",
         markersize=4,
@@ -235,9 +235,9 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
         f"exponent {slope.value:.2f}{error} (semicircle {slope.null:.2f}), R² {fit:.2f} "
         f"(exponential {exponential:.2f})"
     )
-    fitted = np.exp(line[1] + line[0] * places)
+    fitted = np.exp(line[1] + line[0] * positions)
     axes.loglog(
-        np.exp(places),
+        np.exp(positions),
         fitted,
         "--",
         color="black",

@@ -25,7 +25,7 @@ _SMALLEST = 1e-10  # of the largest value: smaller ones are rounding
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("separation-features")
     if quantity is None or quantity.missing:
         return None
@@ -201,9 +201,9 @@ def _points(
     axes: Axes, values: np.ndarray, colour: str, marker: str, size: float, label: str
 ) -> None:
     shown = values > _SMALLEST * values[0]
-    places = np.arange(1, len(values) + 1)[shown]
+    positions = np.arange(1, len(values) + 1)[shown]
     axes.plot(
-        places,
+        positions,
         values[shown],
         marker,
         markersize=size,
@@ -217,7 +217,7 @@ def depth(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(9.4, 4.0))
     axes = figure.subplots(1, 2)
     names = result.labels["layers"]
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     titles = {
         "separation": "separation",
         "whitening": "whitening: 2nd largest / smallest",
@@ -229,7 +229,7 @@ def depth(result: penchant.Result) -> Figure:
             null = result.arrays.get(f"{statistic}-{kind}-null")
             curves[kind] = Curve(values, null=null)
         by_index(
-            places,
+            positions,
             curves,
             xlabel="layer",
             ylabel=ylabel,
@@ -237,7 +237,7 @@ def depth(result: penchant.Result) -> Figure:
         )
         panel.get_legend().remove()
         panel.set_yscale("log")
-        panel.set_xticks(places, names)
+        panel.set_xticks(positions, names)
         panel.tick_params(labelsize=7)
     axes[0].axhline(
         1,
@@ -255,6 +255,6 @@ def depth(result: penchant.Result) -> Figure:
     )
     return captioned(
         figure,
-        "Class means stand out where the separation is above 1; null: permuted classes.",
-        title="Class structure with depth",
+        "Class means are separated if the separation is above 1; null: permuted classes.",
+        title="Class structure by layer",
     )

@@ -29,16 +29,16 @@ def spectra(result: penchant.Result) -> Figure:
     for panel, (title, (spectrum, expected)) in zip(axes, _PAIRS.items()):
         values = result.arrays[spectrum]
         steps = np.repeat(result.arrays[expected], counts)
-        places = np.arange(1, len(values) + 1)
+        positions = np.arange(1, len(values) + 1)
         panel.plot(
-            places,
+            positions,
             values,
             ".",
             color=BLUE,
             label="sample",
         )
         panel.plot(
-            places,
+            positions,
             steps,
             color=ORANGE,
             drawstyle="steps-mid",
@@ -52,8 +52,8 @@ def spectra(result: penchant.Result) -> Figure:
         panel.legend()
     return captioned(
         figure,
-        "Eigenvalues of the sample's G beside the theorem's; a trained classifier's probabilities "
-        "are not the symmetric ones it assumes.",
+        "Eigenvalues of the sample's G and of the theorem. The theorem assumes symmetric "
+        "probabilities, which a trained classifier does not have.",
         title="Logistic regression on a Gaussian mixture",
     )
 
@@ -73,9 +73,9 @@ def sweep(result: penchant.Result) -> Figure:
     }
     chance = 1 - 1 / arrays["multiplicity"][0]
     xlabel = "separation t"
-    places = arrays["separations"]
+    positions = arrays["separations"]
     by_index(
-        places,
+        positions,
         errors,
         xlabel=xlabel,
         ylabel="share",
@@ -84,18 +84,18 @@ def sweep(result: penchant.Result) -> Figure:
         axes=left,
     )
     by_index(
-        places,
+        positions,
         ratios,
         xlabel=xlabel,
         ylabel="outliers / bulk",
         level=1.0,
         axes=right,
-        level_label="classes in one place",
+        level_label="classes with equal means",
     )
     return captioned(
         figure,
-        "Errors, and the ratio of outliers to bulk, against the separation of the classes.",
-        title="What the separation of classes changes",
+        "Error rates, and the ratio of outliers to bulk, by the separation of the classes.",
+        title="Error rates and outliers by separation",
     )
 
 

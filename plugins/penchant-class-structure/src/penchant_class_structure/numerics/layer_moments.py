@@ -21,7 +21,7 @@ from penchant_numerics.class_means import cross_class_weights
 from penchant_numerics.layer_features import TangentFeatures
 from penchant_numerics.layer_passes import (
     LayerPass,
-    heard_at_positions,
+    errors_at_positions,
     layer_pass,
     seen_at_positions,
 )
@@ -218,13 +218,13 @@ class _Passes:
         for other in range(classes)[:first]:
             errors = self._errors(passed, p - units[other])
             for name in passed.layers:
-                delta = self._heard(passed, name, errors.pop(name))
+                delta = self._layer_errors(passed, name, errors.pop(name))
                 self._add_errors(moments[name], delta, p[:, other], labellings, other)
 
         # the gradient of the loss, at the true labels
         errors = self._errors(passed, p - units[labellings[0]])
         for name in passed.layers:
-            own = self._heard(passed, name, errors.pop(name)).flatten(0, 1)
+            own = self._layer_errors(passed, name, errors.pop(name)).flatten(0, 1)
             rows = self._seen(passed, name).flatten(0, 1)
             moments[name].gradient += self._product(own, rows) / len(self.inputs)
 
@@ -241,16 +241,16 @@ class _Passes:
         return seen.to(self.wide)
 
     @torch.no_grad()
-    def _heard(
+    def _layer_errors(
         self,
         passed: LayerPass,
         name: str,
         errors: Sequence[Tensor | None],
     ) -> Tensor:
-        """What a layer heard, (n, t, o), in double precision."""
+        """Errors of a layer, (n, t, o), in double precision."""
         layer = self.layers[name]
-        heard = heard_at_positions(layer, passed.inputs(name), errors)
-        return heard.to(self.wide)
+        layer_errors = errors_at_positions(layer, passed.inputs(name), errors)
+        return layer_errors.to(self.wide)
 
     def _product(self, left: Tensor, right: Tensor) -> Tensor:
         """The matrix left^T right of a batch; sums of batches are in double precision.

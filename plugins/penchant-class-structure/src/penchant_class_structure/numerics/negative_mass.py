@@ -111,15 +111,15 @@ def _starts(measure: Quadrature) -> list[Start]:
     return found
 
 
-def _below(start: Start, place: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The least, the likely and the largest mass below a place."""
+def _below(start: Start, position: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The least, the likely and the largest mass below a position."""
     nodes, weights, known = start
-    below = nodes <= place
+    below = nodes <= position
 
     # eigenvalues of known mass are on one side or the other
     sure = weights[known & below].sum()
 
-    # of the others the two nodes beside the place are in doubt
+    # of the others the two nodes beside the position are in doubt
     rest = weights[~known]
     inside = int(below[~known].sum())
     before = max(0, inside - 1)
@@ -133,11 +133,11 @@ def _resolution(measure: Quadrature, uncertain: float, rounding: float) -> float
     """The smallest distance from zero at which the bounds are near enough."""
     starts = _starts(measure)
 
-    # between two nodes nothing changes: only their places are tried
+    # between two nodes nothing changes: only their positions are tried
     negative = torch.cat([-nodes[nodes < 0] for nodes, _, _ in starts]).sort().values
-    for place in [rounding, *negative.tolist()]:
+    for position in [rounding, *negative.tolist()]:
         # a little beyond a node, so that it lies above
-        beyond = max(rounding, place * (1 + 1e-9))
+        beyond = max(rounding, position * (1 + 1e-9))
         width = 0.0
         for start in starts:
             least, _, most = _below(start, -beyond)

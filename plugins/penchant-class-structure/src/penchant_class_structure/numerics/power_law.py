@@ -1,6 +1,6 @@
 """A power law fitted to the tail of a spectrum, and what the same fit says of a semicircle.
 
-M steps of Lanczos place M nodes over the range of the spectrum, about pi / M of half the range
+M steps of Lanczos position M nodes over the range of the spectrum, about pi / M of half the range
 apart in its middle. Finer structure they do not see, and zero, where most eigenvalues are, is such
 structure: a node beside it stands for the whole peak. So the line is fitted above `RESOLVED` node
 distances only, whatever was asked for.
@@ -36,7 +36,7 @@ class PowerLaw(NamedTuple):
     exponential: float  # R squared of an exponential through the same bins
     low: float  # |eigenvalue| where the window begins
     high: float  # and where it ends
-    places: Tensor  # (k,), log |eigenvalue| in the middle of a bin
+    positions: Tensor  # (k,), log |eigenvalue| in the middle of a bin
     density: Tensor  # (k,), of |eigenvalue|
 
 
@@ -91,9 +91,9 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
     if end - begin < DECADES * math.log(10) * (1 - 1e-9):
         return None
     middles = (edges[1:] + edges[:-1]) / 2
-    places = middles[filled]
-    line = straight_line(places, density[filled].log())
-    exponential = straight_line(places.exp(), density[filled].log())
+    positions = middles[filled]
+    line = straight_line(positions, density[filled].log())
+    exponential = straight_line(positions.exp(), density[filled].log())
     return PowerLaw(
         slope=line.slope,
         intercept=line.intercept,
@@ -101,7 +101,7 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
         exponential=exponential.fit,
         low=math.exp(begin),
         high=math.exp(end),
-        places=places,
+        positions=positions,
         density=density[filled],
     )
 
@@ -129,10 +129,10 @@ def _mass(measure: Quadrature, edges: Tensor) -> Tensor:
         dtype=torch.float64,
     )
     for nodes, weights in zip(measure.nodes, measure.weights):
-        places = nodes.abs().clamp(min=1e-300).log()
+        positions = nodes.abs().clamp(min=1e-300).log()
 
         # mass of both signs
-        bins = torch.bucketize(places, edges) - 1
+        bins = torch.bucketize(positions, edges) - 1
         inside = (bins >= 0) & (bins < count)
         mass.index_add_(0, bins[inside], weights[inside] / len(measure.nodes))
     return mass
@@ -167,16 +167,16 @@ def line_errors(measure: Quadrature, *, low: float, high: float) -> LineErrors |
     fewer = _lines_without_a_start(measure, low, high)
     errors = []
     for name in LineErrors._fields:
-        by_place = [getattr(line, name) for line in shifted]
+        by_position = [getattr(line, name) for line in shifted]
         by_start = [getattr(line, name) for line in fewer]
-        errors.append(_combined(by_place, by_start))
+        errors.append(_combined(by_position, by_start))
     return LineErrors(*errors)
 
 
 def _combined(shifted: list[float], fewer: list[float]) -> float:
-    """The error of both kinds: of places of bins, and of start vectors where they are known."""
-    places = torch.tensor(shifted, device="cpu").double()
-    variance = float(places.var())
+    """The error of both kinds: of positions of bins, and of start vectors where they are known."""
+    positions = torch.tensor(shifted, device="cpu").double()
+    variance = float(positions.var())
     if fewer:
         of_starts = jackknife(fewer) or 0.0
         variance += of_starts**2
@@ -235,15 +235,15 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
     """
     # beyond its edge a semicircle has no density
     first, last = math.log(low), math.log(min(high, 0.999))
-    places = torch.linspace(
+    positions = torch.linspace(
         first,
         last,
         points,
         device="cpu",
         dtype=torch.float64,
     )
-    heights = (1 - places.exp().square()).sqrt()
-    return straight_line(places, heights.log()).slope
+    heights = (1 - positions.exp().square()).sqrt()
+    return straight_line(positions, heights.log()).slope
 
 
 class Line(NamedTuple):

@@ -103,11 +103,11 @@ def _along_training(
 
 def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     """Products of all pairs of C x C means, and the means of a class: refuse them at once."""
-    cure = "look at fewer classes, such as classes = 20"
+    hint = "look at fewer classes, such as classes = 20"
     refuse_what_does_not_fit(
         _TABLES * 8 * classes**4,
         what=f"the inner products of {classes} x {classes} cross-class means",
-        cure=cure,
+        hint=hint,
         device=torch.device("cpu"),
     )
     # means are divided between parameters, which are not divided themselves
@@ -115,7 +115,7 @@ def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     refuse_what_does_not_fit(
         2 * classes * largest * torch.finfo(context.dtype).bits // 8,
         what=f"the {classes} means of a class in a weight of {largest:,} numbers",
-        cure=cure,
+        hint=hint,
         device=context.device,
     )
 

@@ -187,7 +187,7 @@ def _refuse_many_vectors(options: HessianSpectrum, context: penchant.Context) ->
     refuse_what_does_not_fit(
         _VECTORS * count * size * torch.finfo(context.dtype).bits // 8,
         what=f"the search for {count} leading eigenvectors of {size:,} parameters",
-        cure="ask for fewer with `leading`",
+        hint="ask for fewer with `leading`",
         device=context.device,
     )
 

@@ -81,7 +81,9 @@ def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> 
     )
     _name_left_out(found, options, context)
     if not found.moments:
-        raise penchant.Error("no linear layer or convolution to look at")
+        raise penchant.Error(
+            "the network has no linear layer or convolution, expected at least one"
+        )
     return found.moments
 
 
@@ -99,10 +101,10 @@ def _name_left_out(
     """Say which layers are not looked at."""
     if layers.wide:
         names = ", ".join(layers.wide)
-        context.warn(f"left out, with more than {options.largest} inputs or outputs: {names}")
+        context.warn(f"layers skipped, with more than {options.largest} inputs or outputs: {names}")
     if layers.unlike:
         names = ", ".join(name or "(the network)" for name in layers.unlike)
-        context.warn(f"left out, because their gradient is not errors times inputs: {names}")
+        context.warn(f"layers skipped, because their gradient is not errors times inputs: {names}")
 
 
 def _row(layer: LayerMoments, options: LayerStructure, decay: float) -> Row:

@@ -39,17 +39,17 @@ class SomeClasses(Protocol):
     classes: int | None
 
 
-def refuse_what_does_not_fit(needed: int, *, what: str, cure: str, device: torch.device) -> None:
+def refuse_what_does_not_fit(needed: int, *, what: str, hint: str, device: torch.device) -> None:
     """Say in a sentence what the allocator would say otherwise.
 
     Args:
         needed: Bytes.
         what: What takes them.
-        cure: The way out.
+        hint: The way out.
         device: Where.
     """
     try:
-        memory.require(needed, device, what=what, cure=cure)
+        memory.require(needed, device, what=what, hint=hint)
     except ValueError as error:
         raise penchant.Error(str(error)) from None
 
@@ -155,8 +155,8 @@ def check_cross_entropy(options: Options, context: penchant.Context) -> None:
     if loss != "cross-entropy":
         who = context.options.name
         raise penchant.Error(
-            f"{who} takes the curvature of softmax cross-entropy apart, found a training with "
-            f'{loss}; loss = "cross-entropy" looks at it with that loss nevertheless'
+            f"{who} decomposes the curvature of softmax cross-entropy, found a training with "
+            f'{loss}; loss = "cross-entropy" measures it with that loss anyway'
         )
 
 

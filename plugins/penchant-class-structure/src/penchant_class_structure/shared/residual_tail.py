@@ -70,7 +70,7 @@ def residual_tail(
         dtype=torch.float64,
     )
     arrays["tail-window"] = torch.tensor([line.low, line.high], device="cpu", dtype=torch.float64)
-    arrays["tail-grid"] = line.places
+    arrays["tail-grid"] = line.positions
     arrays["tail-density"] = line.density
     return quantities, arrays
 
@@ -79,13 +79,13 @@ def _say_window(line: PowerLaw, part: str, context: penchant.Context) -> None:
     """Record where the line was fitted, and warn where an exponential fits better."""
     decades = math.log10(line.high / line.low)
     context.conventions[f"tail ({part})"] = (
-        f"{len(line.places)} bins from {line.low:.3g} to {line.high:.3g}, {decades:.1f} decades"
+        f"{len(line.positions)} bins from {line.low:.3g} to {line.high:.3g}, {decades:.1f} decades"
     )
     if line.exponential >= line.fit:
         context.warn(
-            f"the tail of E ({part} samples) is no power law: an exponential fits the same bins "
+            f"the tail of E ({part} samples) is not a power law: an exponential fits the same bins "
             f"better, with R squared {line.exponential:.3f} against {line.fit:.3f}; tail-exponent "
-            "is a slope of this window only"
+            "is only the slope in this window"
         )
 
 
@@ -111,7 +111,7 @@ def _of_sign(measure: Quadrature, sign: int) -> Quadrature:
 def _quantities(
     measure: Quadrature, line: PowerLaw, options: HessianSpectrum
 ) -> dict[str, penchant.Quantity] | None:
-    """Slope and fits: exact, or with errors over start vectors and places of bins."""
+    """Slope and fits: exact, or with errors over start vectors and positions of bins."""
     low = max(options.tail_low, resolved_from(measure))
     numbers = {
         "tail-exponent": line.slope,
@@ -130,7 +130,7 @@ def _quantities(
         errors = line_errors(measure, low=options.tail_low, high=options.tail_high)
         if errors is None:
             return None
-        drawn = {"over": "start vectors and places of bins", "count": len(measure.nodes)}
+        drawn = {"over": "start vectors and positions of bins", "count": len(measure.nodes)}
         how = {name: {"stderr": error, **drawn} for name, error in zip(TAIL, errors)}
     found = {}
     for name, value in numbers.items():

@@ -35,11 +35,11 @@ LABELS = {
     "empirical-fisher": "empirical Fisher",
 }
 MARKERS = "o^x+sd"
-WITHOUT_EXACT = "The exact Gauss-Newton matrix did not fit in memory: there is nothing to compare."
+WITHOUT_EXACT = "The exact Gauss-Newton matrix did not fit into memory, so nothing is compared."
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("cfac-better")
     if quantity is None or quantity.missing:
         return None
@@ -102,8 +102,8 @@ def _label(name: str) -> str:
 def _evenly(count: int) -> list[int]:
     """At most so many numbers below a count as a figure shows, evenly spread."""
     shown = min(SHOWN, count)
-    places = np.linspace(0, count - 1, shown)
-    numbers = {int(round(place)) for place in places}
+    positions = np.linspace(0, count - 1, shown)
+    numbers = {int(round(position)) for position in positions}
     return sorted(numbers)
 
 
@@ -145,7 +145,7 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
         return captioned(figure, WITHOUT_EXACT, title=f"Spectra of proxies, {where}")
     return captioned(
         figure,
-        "The better the proxy, the more its spectrum covers that of Gauss-Newton.",
+        "Spectra of the proxies and of the Gauss-Newton matrix.",
         title=f"Spectra of proxies over the exact one, {where}",
     )
 
@@ -200,8 +200,8 @@ def errors(result: penchant.Result) -> Figure:
     # what each would be for a perfect proxy, and for none
     middle.axhline(1.0, color=_colour(result, "exact"), linewidth=0.8)
     random = arrays["layer-overlap-null"]
-    places = np.arange(len(layers))
-    right.plot(places, random, ":", color=FAINT, label="random vectors")
+    positions = np.arange(len(layers))
+    right.plot(positions, random, ":", color=FAINT, label="random vectors")
     left.set(ylabel="relative error")
     left.set_ylim(bottom=0)
     middle.set(ylabel="trace / exact trace", yscale="log")
@@ -213,9 +213,10 @@ def errors(result: penchant.Result) -> Figure:
     _legend_below(figure, (left, right))
     return captioned(
         figure,
-        "A proxy is good where its error is small, its trace ratio 1 and its overlap 1; dotted: "
-        "what groups without meaning give.",
-        title="How far proxies are from Gauss-Newton",
+        "A perfect proxy has relative error 0, trace ratio 1 and overlap 1. Dotted: permuted "
+        "classes, "
+        "or random vectors.",
+        title="Accuracy of the proxies by layer",
     )
 
 
@@ -351,7 +352,7 @@ def cosines(result: penchant.Result) -> Figure:
     _legend_below(figure, axes[:1])
     return captioned(
         figure,
-        "At 1 a class mean of gradients is the product of the means of features and errors; "
+        "A cosine of 1: the class mean of gradients is the product of class means; "
         "median and 5 to 95 % over classes.",
         title="Are class means products of means?",
     )
@@ -369,9 +370,9 @@ def _cosines_by_depth(
         same = np.eye(found.shape[1], dtype=bool)
         values = values[:, ~same.ravel()]
     low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
-    places = np.arange(len(found))
+    positions = np.arange(len(found))
     panel.plot(
-        places,
+        positions,
         middle,
         style,
         color=colour,
@@ -379,7 +380,7 @@ def _cosines_by_depth(
         label=label,
     )
     panel.fill_between(
-        places,
+        positions,
         low,
         high,
         color=colour,

@@ -199,16 +199,16 @@ class LayerSums:
         samples: int,
     ) -> None:
         """Add the errors of all uses towards one column of L."""
-        heard = [_error_columns(self.module, each) for each in uses if each is not None]
+        columns_of_uses = [_error_columns(self.module, each) for each in uses if each is not None]
         if self._needs_sums:
             weight = weight_matrix(self.module)
             total = weight.new_zeros(len(weight), samples)
-            for each in heard:
+            for each in columns_of_uses:
                 total += each.unflatten(1, (samples, -1)).sum(2)
             self.totals[-1].append(total.T)
         if self.wanted.positions == "reduce":
-            heard = [total]
-        for each in heard:
+            columns_of_uses = [total]
+        for each in columns_of_uses:
             for part in parts:
                 self._wait(part.group, part.of(each, samples))
 

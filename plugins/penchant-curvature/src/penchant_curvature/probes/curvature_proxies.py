@@ -132,7 +132,8 @@ def _effective_samples(
     count = float(square / weights.square().sum())
     if count < FEW * classes:
         context.warn(
-            f"{count:.1f} of {len(weights)} samples carry the curvature, less than {FEW} a class: "
+            f"{count:.1f} of {len(weights)} samples carry the curvature, fewer than {FEW} per "
+            f"class: "
             "errors of proxies depend on these few"
         )
     return penchant.Quantity(count, exact=True)

@@ -17,5 +17,5 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     spread = result.quantities["spread"]
     # The caption stands below the figure in the report.
     caption = f"Mean outputs of fresh networks; their standard deviation is {spread}."
-    title = "How differently fresh networks answer"
+    title = "Outputs of fresh networks"
     return {"means": captioned(figure, caption, title=title)}

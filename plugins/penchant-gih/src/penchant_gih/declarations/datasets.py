@@ -8,14 +8,14 @@ from typing import Any
 import attrs
 import penchant
 
-DIRECTIONS = "orthogonal rows, one number an input value; None: the first coordinates"
+DIRECTIONS = "orthogonal rows, one number per input value; None: the first coordinates"
 NOISE = "standard deviation of the noise on every other direction"
 RADII = "radius of class 0 and of class 1"
 
 
 @attrs.frozen
 class OnDirections(penchant.Dataset):
-    """What both have: directions that carry features, and noise on all others."""
+    """Shared options: directions that carry features, and noise on all others."""
 
     directions: Any = penchant.option(None, DIRECTIONS, array=True)
     radii: tuple[float, float] = penchant.option((1.5, 0.25), RADII, at_least=0)
@@ -39,7 +39,7 @@ class OnDirections(penchant.Dataset):
 
 
 class TwoCircles(OnDirections):
-    """Two concentric circles, one a class, in the plane of two directions; noise on all others.
+    """Two concentric circles, one per class, in the plane of two directions; noise on all others.
 
     Reference: Geometric Inductive Biases of Deep Networks, figure 1.
     """
@@ -52,9 +52,9 @@ class TwoCircles(OnDirections):
 class LinearAndRing(OnDirections):
     """A linear feature (+-epsilon/2) on one direction, two circles on two others; noise elsewhere.
 
-    The linear feature is on the first direction, the circles are in the plane of the next two. Both
-    features tell the class of a training sample. In the test set one of them may be that of an
-    independent random label, so that accuracy is accuracy on the other feature alone.
+    The linear feature is on the first direction; the circles are in the plane of the next two. Both
+    features predict the class of a training sample. In the test set, one of them can follow an
+    independent random label; the accuracy is then that of the other feature alone.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 4.3 and figure 5.
     """
@@ -66,5 +66,7 @@ class LinearAndRing(OnDirections):
         1.0, "distance of the classes along the first direction", above=0
     )
     tested: str = penchant.option(
-        "both", "features that tell the class of a test sample", choices=("both", "linear", "ring")
+        "both",
+        "features that predict the class of a test sample",
+        choices=("both", "linear", "ring"),
     )

@@ -5,18 +5,19 @@ from __future__ import annotations
 import attrs
 import penchant
 
-SCALE = "standard deviation s of the probing distribution N(0, s^2 I); small, 1e-3, with GELU"
-BATCH_NORM = "statistics of batch-norm: running, of the batch of probing inputs, or calibrated"
+SCALE = "standard deviation s of the inputs, N(0, s^2 I); use a small one, 1e-3, with GELU"
+BATCH_NORM = "statistics of batch-norm: running, of the batch of inputs, or calibrated"
 
 
 @attrs.frozen
 class AverageGeometry(penchant.Estimator):
-    """Average geometry G = E[g g^T], g the input gradient at probing inputs of each network's own.
+    r"""Average geometry: second moment of input gradients at random inputs.
 
-    The inputs are normal, zero, or drawn from a dataset. G comes in independent parts of the
-    networks as well, so that norms without the bias of sampling are possible. Batch-norm layers
-    use running statistics (at initialisation they change nothing), those of the batch of probing
-    inputs, or statistics calibrated by one pass over more inputs of the same law.
+    $G = \mathbb{E}[g g^\top]$, where $g$ is the gradient of the output with respect to the input.
+    Each network has its own inputs: normal, zero, or from a dataset. The estimator also returns G
+    for independent groups of networks, so norms can be estimated without sampling bias. Batch-norm
+    layers use running statistics (which have no effect at initialisation), those of the batch of
+    inputs, or statistics calibrated by one pass over more inputs of the same distribution.
 
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1.
     """
@@ -25,13 +26,13 @@ class AverageGeometry(penchant.Estimator):
     role = "directions"
     target = "penchant_gih.estimators.average_geometry:estimate"
 
-    inputs: int = penchant.option(1, "probing inputs a network", at_least=1)
+    inputs: int = penchant.option(1, "inputs per network at which gradients are taken", at_least=1)
     probing: str = penchant.option(
         "gaussian", "where gradients are taken", choices=("gaussian", "zero", "data")
     )
     scale: float = penchant.option(1.0, SCALE, above=0)
     opposite: bool = penchant.option(
-        False, "take normal inputs in pairs x, -x: less variance for the same networks"
+        False, "use normal inputs in pairs x, -x, which reduces the variance"
     )
     batch_norm: str = penchant.option(
         "running", BATCH_NORM, choices=("running", "batch", "calibrated")
@@ -55,7 +56,7 @@ class AverageGeometry(penchant.Estimator):
 
     @property
     def vectors(self) -> int:
-        """Gradients a network."""
+        """Gradients per network."""
         if self.opposite:
             return 2 * self.inputs
         return self.inputs

@@ -29,19 +29,19 @@ SMALL_SCALE = {"directions": {"name": "average-geometry", "scale": 1e-3}}
 OPPOSITE = {"directions": {"name": "average-geometry", "opposite": True}}
 
 # Help texts and meanings that several probes share.
-EVAL_STEPS = "steps of training looked at; None: 0, 1, 2, 4, ... and the last"
-PROBING_SCALE = "standard deviation of normal probing inputs; None: that of the estimator of G"
+EVAL_STEPS = "training steps at which to evaluate; None: 0, 1, 2, 4, ... and the last"
+PROBING_SCALE = "standard deviation of normal inputs; None: that of the estimator of G"
 NULL_MEAN = "mean after a random rotation"
 NULL_SPREAD = "standard deviation over random rotations"
 
 
 @attrs.frozen
 class AverageGeometry(penchant.Probe):
-    """Average geometry G = E[g g^T] of an architecture before training, g its input gradient.
+    r"""Average geometry of fresh networks: second moment of gradients at random inputs.
 
-    Expectation over fresh networks and over probing inputs: normal ones, zero, or the inputs of a
-    dataset (options of the estimator). The null is an isotropic architecture with the same gradient
-    norms.
+    $G = \mathbb{E}[g g^\top]$, where $g$ is the gradient of the output with respect to the input.
+    The mean is over fresh networks and over inputs: normal ones, zero, or those of a dataset
+    (options of the estimator). Null: gradients with the same norms in random directions.
 
     Of a trained network of your own it is E_x[g g^T] over samples of its dataset, g the gradient of
     the output, of the difference of two logits, or of the logit of the sample's class; standard
@@ -53,7 +53,7 @@ class AverageGeometry(penchant.Probe):
 
     name = "average-geometry"
     example = "penchant probe average-geometry -a lenet --shape 1,16,16"
-    question = "Which directions of its input does an architecture weigh before it is trained?"
+    question = "To which input directions is an architecture most sensitive before training?"
     needs = ("architecture", "continuous-inputs")
     takes = ("fresh", "trained")
     accepts = ("dataset",)
@@ -63,22 +63,22 @@ class AverageGeometry(penchant.Probe):
     quantities = {
         "trace": "mean squared norm of the gradient",
         "effective-rank": "exp of the entropy of the eigenvalues",
-        "condition": "largest over smallest eigenvalue; missing where G has not full rank",
-        "rank": "eigenvalues above the rounding of gradients",
-        "corr-isotropic": "Corr(G, I), the norm of G from independent parts of the networks",
-        "beyond-null": "eigenvalues outside null-edges",
+        "condition": "largest over smallest eigenvalue; missing if G does not have full rank",
+        "rank": "number of eigenvalues above rounding",
+        "corr-isotropic": "Corr(G, I), the norm of G from independent groups of networks",
+        "beyond-null": "number of eigenvalues outside null-edges",
         "low-frequencies": "share of the trace in waves of eight pixels or longer; null: isotropic "
-        "gradients, of a trained network gradients with shuffled pixels",
-        "rank-over-scrambled": "of a trained network: effective rank over that of the same "
+        "gradients; for a trained network, gradients with shuffled pixels",
+        "rank-over-scrambled": "for a trained network: effective rank over that of the same "
         "gradients with scrambled phases; null: another scrambling",
     }
     arrays = {
         "geometry": "G; not stored for more than 4096 inputs and fewer networks than inputs",
         "eigenvalues": "of G, descending",
         "directions": "orthonormal rows, in the order of eigenvalues",
-        "null-edges": "smallest and largest eigenvalue of isotropic architectures, same norms",
-        "null-eigenvalues": "mean spectrum of these architectures",
-        "null-eigenvalues-spread": "its standard deviation over them",
+        "null-edges": "smallest and largest eigenvalue under the null",
+        "null-eigenvalues": "mean spectrum under the null",
+        "null-eigenvalues-spread": "its standard deviation under the null",
         "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
         "radii": "of a trained network: lengths of frequencies, in waves across the input",
         "radial-shares": "share of the trace at frequencies of each length",
@@ -90,11 +90,9 @@ class AverageGeometry(penchant.Probe):
         "fig-9": {"networks": 10000, "estimators": SMALL_SCALE},
     }
 
-    networks: int = penchant.option(500, "networks drawn", at_least=12)
+    networks: int = penchant.option(500, "fresh networks", at_least=12)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
-    null_draws: int = penchant.option(
-        8, "isotropic architectures, or shufflings, simulated for the null", at_least=2
-    )
+    null_draws: int = penchant.option(8, "simulations of the null", at_least=2)
     samples: int = penchant.option(
         1000, "samples at which gradients of one trained network are taken", at_least=16
     )
@@ -103,14 +101,14 @@ class AverageGeometry(penchant.Probe):
 
 @attrs.frozen
 class GeometryEvolution(penchant.Probe):
-    """Average geometry evolution Delta = dG/dt under gradient flow, its alignment with S and G S G.
+    r"""Time derivative of the average geometry under gradient flow, compared with the data.
 
-    From the mixed derivative, at initialisation or at given steps of training; one output,
-    S = sum x x^T. G comes from the estimator: of the same networks where it is `average-geometry`,
-    else of as many others. Beside every Corr stands what a random rotation would give.
-    `containment` is |P Delta P| / |Delta|, P on the leading eigenvectors of G S G (conjecture 2);
-    `label-effect` is the squared norm of what permuting labels changes, in units of |Delta|^2
-    (proposition A.1: 0 if the last layer has mean zero).
+    $\Delta = dG/dt$ is computed from the mixed derivative, at initialisation or at given training
+    steps, for one output; $S = \sum x x^\top$. The estimator gives G, from the same networks if it
+    is `average-geometry`, else from other ones. The null of every Corr is a random rotation.
+    `containment` is $|P \Delta P| / |\Delta|$, where $P$ projects on the leading eigenvectors of $G
+    S G$ (conjecture 2). `label-effect` is the squared norm of the change of $\Delta$ when labels
+    are permuted, over $|\Delta|^2$ (proposition A.1: 0 if the last layer has mean zero).
 
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.2, theorems 3.1, 3.2 and
     figure 7. The paper's Delta for linear regression misses a factor of two: it is -2 s^2 S.
@@ -122,7 +120,7 @@ class GeometryEvolution(penchant.Probe):
         "-a 'mlp:widths=[32],bias=false,initialization=gaussian,weight_std=0.3' "
         "-d 'gaussian:input_shape=[1,4,4],train=64,test=2'"
     )
-    question = "Where does the geometry of a network move when training begins?"
+    question = "How does the input geometry of a network change at the start of training?"
     needs = ("architecture", "dataset", "second-derivatives", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
@@ -159,19 +157,19 @@ class GeometryEvolution(penchant.Probe):
         },
     }
 
-    networks: int = penchant.option(2000, "networks drawn", at_least=12)
+    networks: int = penchant.option(2000, "fresh networks", at_least=12)
     widths: tuple[int, ...] | None = penchant.option(
         None, "widths to sweep: each hidden layer of an MLP, channels of a convolution", at_least=1
     )
     eval_steps: tuple[int, ...] | None = penchant.option(
-        None, "steps of training at which Delta is taken; None: initialisation", at_least=0
+        None, "training steps at which Delta is computed; None: initialisation", at_least=0
     )
     samples: int | None = penchant.option(
-        None, "first training samples that drive the evolution; None: all", at_least=1
+        None, "number of training samples in the loss, the first ones; None: all", at_least=1
     )
     residual: str = penchant.option(
         "squared-error",
-        "loss whose gradient flow it is",
+        "loss of the gradient flow",
         choices=("squared-error", "cross-entropy"),
     )
     probing_scale: float | None = penchant.option(None, PROBING_SCALE, above=0)
@@ -194,19 +192,20 @@ class GeometryEvolution(penchant.Probe):
 
 @attrs.frozen
 class GeometryTraining(penchant.Probe):
-    """Geometry G_t of networks along training: Corr(G_t, S), Corr(G_t, G S G), velocity.
+    r"""Average geometry during training: its correlation with the data, and its velocity.
 
-    On a dataset of two classes, or on N(0, G) (`data = geometry`) or N(0, flip G)
-    (`data = flipped`, eigenvalues in reverse order) with random labels.
-    Along a trajectory of your own (`data = dataset`), G_t is that of one network over probing
-    inputs, and standard errors are over these.
+    $G_t$ is compared with $S$ and with $G S G$. Networks are trained on a dataset of two classes,
+    or with random labels on $N(0, G)$ (`data = geometry`) or $N(0, \operatorname{flip} G)$ (`data =
+    flipped`: eigenvalues in reverse order).
+    Along your own trajectory (`data = dataset`), $G_t$ is that of one network, and standard errors
+    are over its inputs.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 2, 3, 8, 12, 13.
     """
 
     name = "geometry-training"
     example = "penchant probe geometry-training -a lenet --shape 1,16,16"
-    question = "Does the geometry of a network align with the data while it is trained?"
+    question = "Does the input geometry of a network align with the data during training?"
     needs = ("architecture", "training", "continuous-inputs")
     takes = ("fresh", "trajectory")
     accepts = ("dataset",)
@@ -215,11 +214,11 @@ class GeometryTraining(penchant.Probe):
     target = "penchant_gih.probes.geometry_training:run"
     figures = "penchant_gih.figures.geometry_training:draw"
     quantities = {
-        "peak-corr-s": "largest Corr(G_t, S) over steps; missing where G_t is all noise",
-        "peak-corr-gsg": "largest Corr(G_t, G S G) over steps; missing where G_t is all noise",
+        "peak-corr-s": "largest Corr(G_t, S) over steps; missing if G_t is only noise",
+        "peak-corr-gsg": "largest Corr(G_t, G S G) over steps; missing if G_t is only noise",
         "train-accuracy": "accuracy on training samples at the last step",
         "test-accuracy": "accuracy on test samples at the last step",
-        "path-length": "sum of velocities; missing where one of them is",
+        "path-length": "sum of velocities; missing if one of them is",
     }
     arrays = {
         "steps": "steps of training",
@@ -292,21 +291,23 @@ class GeometryTraining(penchant.Probe):
     }
 
     trainings: int = penchant.option(6, "networks trained", at_least=3)
-    networks: int = penchant.option(1000, "other networks, drawn for G", at_least=12)
+    networks: int = penchant.option(1000, "additional fresh networks for G", at_least=12)
     eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS, at_least=0)
     eval_every: int | None = penchant.option(
-        None, "steps between looks, as in figure 3; None: eval_steps", at_least=1
+        None, "steps between evaluations, as in figure 3; None: see eval_steps", at_least=1
     )
-    inputs: int = penchant.option(16, "probing inputs a trained network", at_least=1)
+    inputs: int = penchant.option(
+        16, "inputs per trained network at which gradients are taken", at_least=1
+    )
     probing_scale: float | None = penchant.option(None, PROBING_SCALE, above=0)
     batch_norm: str = penchant.option(
         "running", BATCH_NORM, choices=("running", "batch", "calibrated")
     )
     data: str = penchant.option(
-        "geometry", "what networks are trained on", choices=("dataset", "geometry", "flipped")
+        "geometry", "training data", choices=("dataset", "geometry", "flipped")
     )
-    train: int = penchant.option(10000, "training samples where data is not a dataset", at_least=2)
-    test: int = penchant.option(2000, "test samples where data is not a dataset", at_least=2)
+    train: int = penchant.option(10000, "training samples, unless data = dataset", at_least=2)
+    test: int = penchant.option(2000, "test samples, unless data = dataset", at_least=2)
 
     def __attrs_post_init__(self) -> None:
         if self.eval_steps is not None and self.eval_every is not None:
@@ -318,11 +319,12 @@ class GeometryTraining(penchant.Probe):
 
 @attrs.frozen
 class InputCurvature(penchant.Probe):
-    """Input Hessian of the loss against the geometry, along training.
+    r"""Correlation of the input Hessian of the loss with the geometry, during training.
 
-    The mean Hessian is E[l''] g g^T + E[l' Hess_x f]. The paper drops the second term; here it is
-    measured (`second-share`). Two classes, one output, small inputs. Of a network of your own, or
-    of checkpoints of its training, standard errors are over samples instead of networks.
+    The mean Hessian is $\mathbb{E}[\ell'' g g^\top] + \mathbb{E}[\ell' \nabla_x^2 f]$. The paper
+    drops the second term; `second-share` measures it. The probe needs two classes, one output and
+    small inputs.
+    For your own network, or checkpoints of its training, standard errors are over samples.
 
     Reference: Geometric Inductive Biases of Deep Networks, appendix A.3.
     """
@@ -332,7 +334,7 @@ class InputCurvature(penchant.Probe):
         "penchant probe input-curvature -a 'mlp:widths=[32],activation=gelu' "
         "-d 'two-circles:input_shape=[16],train=400,test=100'"
     )
-    question = "Does the curvature of the loss in the input follow the network's geometry?"
+    question = "Is the loss curved along the input directions to which the network is sensitive?"
     needs = ("architecture", "dataset", "classes", "second-derivatives", "continuous-inputs")
     takes = ("fresh", "trained", "trajectory")
     target = "penchant_gih.probes.input_curvature:run"
@@ -357,6 +359,6 @@ class InputCurvature(penchant.Probe):
     trainings: int = penchant.option(16, "networks trained", at_least=3)
     eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS, at_least=0)
     samples: int = penchant.option(
-        32, "training samples of a network at which Hessians are taken", at_least=1
+        32, "training samples per network at which Hessians are computed", at_least=1
     )
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

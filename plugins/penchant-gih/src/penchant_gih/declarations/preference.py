@@ -25,33 +25,34 @@ CIFAR_EPOCH = 391  # steps of 128 samples of 50000
 PUBLISHED = {"networks": 10000, "estimators": SMALL_SCALE, "trainings": 5}
 
 NOISE_STD = "standard deviation of the noise on every other direction"
-INDICES = "eigen-indices, the leading one is 0, negative ones count from the end; None: by `every`"
-EVERY = "take every so manieth direction where no indices are given"
+INDICES = "eigen-indices from 0; negative ones count from the end; None: see `every`"
+EVERY = "take every n-th direction if no indices are given"
 
 
 @attrs.frozen
 class FromGeometry(penchant.Probe):
-    """What these probes share: where G comes from, and how often they train."""
+    """Shared options: the source of G and the number of trainings."""
 
-    networks: int = penchant.option(2000, "networks drawn for G", at_least=12)
-    geometry: Any = penchant.option(None, "stored G instead of drawing networks", array=True)
+    networks: int = penchant.option(2000, "fresh networks for G", at_least=12)
+    geometry: Any = penchant.option(None, "stored G, instead of fresh networks", array=True)
     trainings: int = penchant.option(1, "networks trained for each setting", at_least=1)
 
 
 @attrs.frozen
 class DirectionGeneralization(FromGeometry):
-    """Accuracy where one direction decides the labels, by the index of that direction.
+    r"""Test accuracy when one direction determines the labels, by the index of that direction.
 
-    Labels sgn(u.x + b), sgn((u.x)^2 + b) or sgn(sin(u.x) + b), u an eigenvector of G or of G S G,
-    on the inputs of a dataset or on isotropic ones. An isotropic architecture would generalise
-    alike in all directions.
+    Labels are $\operatorname{sgn}(u \cdot x + b)$, $\operatorname{sgn}((u \cdot x)^2 + b)$ or
+    $\operatorname{sgn}(\sin(u \cdot x) + b)$, where $u$ is an eigenvector of $G$ or of $G S G$.
+    Inputs come from a dataset or are isotropic. An isotropic architecture would generalise equally
+    well in all directions.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 4, 10, 11, 14.
     """
 
     name = "direction-generalization"
     example = "penchant probe direction-generalization -a lenet --shape 1,16,16"
-    question = "Does a network generalise better where a direction it prefers decides the labels?"
+    question = "Does a network generalise better if a preferred direction determines the labels?"
     needs = ("architecture", "training", "continuous-inputs")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
@@ -88,13 +89,15 @@ class DirectionGeneralization(FromGeometry):
     }
 
     labels: str = penchant.option(
-        "linear", "how the direction decides", choices=("linear", "quadratic", "sinusoid")
+        "linear",
+        "how the labels depend on the direction",
+        choices=("linear", "quadratic", "sinusoid"),
     )
     basis: str = penchant.option("g", "eigenvectors of G, or of G S G", choices=("g", "gsg"))
     indices: tuple[int, ...] | None = penchant.option(None, INDICES)
     every: int = penchant.option(64, EVERY, at_least=1)
     data: str = penchant.option(
-        "isotropic", "where inputs come from", choices=("dataset", "isotropic")
+        "isotropic", "source of the inputs", choices=("dataset", "isotropic")
     )
     epsilon: float = penchant.option(
         0.9,
@@ -103,7 +106,7 @@ class DirectionGeneralization(FromGeometry):
     )
     label_noise: float | None = penchant.option(
         None,
-        "variance of the noise while labelling, in units of the channel's; "
+        "variance of the noise in the labelling, in units of the channel's variance; "
         "None: 0.2 on a dataset, 0 on isotropic inputs",
         at_least=0,
     )
@@ -119,18 +122,20 @@ class DirectionGeneralization(FromGeometry):
 
 @attrs.frozen
 class FeaturePreference(FromGeometry):
-    """Does a network that could learn either rely on a linear feature or on a ring?
+    """Accuracy on a linear feature alone and on a ring alone, after training with both.
 
-    The ring is on two leading directions of G, the linear feature goes through the others. Accuracy
-    on one feature alone: the other one is that of a random label. Simplicity alone would always
-    prefer the linear feature.
+    The ring lies on two leading directions of G; the linear feature lies on one of the others. To
+    test one feature alone, the other one follows a random label. A network that prefers simple
+    features would always learn the linear one.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 4.3 and figure 5.
     """
 
     name = "feature-preference"
     example = "penchant probe feature-preference -a lenet --shape 1,16,16"
-    question = "Does a network that could learn either rely on a linear feature or on a ring?"
+    question = (
+        "Does a network learn a simple feature along a weak direction, or a complex strong one?"
+    )
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
@@ -167,7 +172,7 @@ class FeaturePreference(FromGeometry):
     every: int = penchant.option(64, EVERY, at_least=1)
     ring: tuple[int, int] = penchant.option((0, 1), "eigen-indices of the ring's plane", at_least=0)
     epsilon: float = penchant.option(
-        1.0, "distance of the classes along the linear feature", above=0
+        1.0, "distance between the classes along the linear feature", above=0
     )
     radii: tuple[float, float] = penchant.option(
         (1.5, 0.25), "radius of class 0 and of class 1; 3, 0.25 for ResNet18", at_least=0
@@ -179,17 +184,20 @@ class FeaturePreference(FromGeometry):
 
 @attrs.frozen
 class FeatureElimination(FromGeometry):
-    """Accuracy after taking out of the data the directions an architecture is least aligned with.
+    """Test accuracy after removing the least sensitive directions from the data.
 
-    Generalised eigenvectors of (G, S), smallest G-energy per S-energy first, orthonormalised in
-    their order; against random directions that explain as much of the data.
+    Directions are generalised eigenvectors of (G, S), smallest G-energy per S-energy first,
+    orthonormalised in that order. They are compared with random directions that explain the same
+    variance.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 5 and figure 6.
     """
 
     name = "feature-elimination"
     example = "penchant probe feature-elimination -a 'mlp:widths=[100,100]' -d digits"
-    question = "Do the directions that an architecture is least aligned with matter for accuracy?"
+    question = (
+        "Can the directions to which an architecture is least sensitive be removed from the data?"
+    )
     needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.feature_elimination:run"
@@ -199,14 +207,14 @@ class FeatureElimination(FromGeometry):
         "the first"
     }
     arrays = {
-        "removed": "directions taken out",
+        "removed": "number of directions removed",
         "test-accuracy": "accuracy on test samples without them",
         "random-removed": "random directions of equal explained variance",
         "random-test-accuracy": "accuracy on test samples without those",
         "advantage": "test accuracy minus that with random directions, by count, in pairs of the "
         "same initial network and test samples",
         "advantage-df": "degrees of freedom of its error",
-        "explained": "share of the trace of S that was taken out",
+        "explained": "share of the trace of S that was removed",
     }
     presets = {
         "quick": {
@@ -219,19 +227,22 @@ class FeatureElimination(FromGeometry):
     }
 
     removed: tuple[int, ...] | None = penchant.option(
-        None, "how many directions are taken out; None: eight steps to all but one", at_least=0
+        None, "numbers of directions to remove; None: eight steps to all but one", at_least=0
     )
     ridge: float = penchant.option(
-        1e-6, "added to S, in units of its mean eigenvalue, as S of real data is singular", above=0
+        1e-6,
+        "added to S, in units of its mean eigenvalue, because S of real data is singular",
+        above=0,
     )
 
 
 @attrs.frozen
 class SamplePruning(FromGeometry):
-    """Accuracy after taking out training samples: lowest Score of each class first, or random ones.
+    r"""Test accuracy after removing the training samples with the lowest Score, or random ones.
 
-    Score(x) = x^T G x / |x|^2, in the order of the training samples. In the published experiments
-    training on fewer samples takes as many steps, so presets count steps, not epochs.
+    $\operatorname{Score}(x) = x^\top G x / |x|^2$; samples are removed per class. In the published
+    experiments, the number of training steps does not depend on the number of samples, so presets
+    give steps, not epochs.
 
     Reference: Geometric Inductive Biases of Deep Networks, section 5 and tables 1, 2. The published
     code applies scores of shuffled samples in the order of the dataset.
@@ -239,20 +250,20 @@ class SamplePruning(FromGeometry):
 
     name = "sample-pruning"
     example = "penchant probe sample-pruning -a 'mlp:widths=[100,100]' -d digits"
-    question = "Which training samples can be left out at no cost of accuracy?"
+    question = "Which training samples can be removed without losing accuracy?"
     needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.sample_pruning:run"
     figures = "penchant_gih.figures.sample_pruning:draw"
     quantities = {"advantage": "mean test accuracy minus that of random pruning, over fractions"}
     arrays = {
-        "fractions": "share of every class that was taken out",
-        "test-accuracy": "accuracy on test samples, lowest scores taken out",
-        "random-test-accuracy": "accuracy on test samples, random samples taken out",
+        "fractions": "share of every class that was removed",
+        "test-accuracy": "accuracy on test samples, lowest scores removed",
+        "random-test-accuracy": "accuracy on test samples, random samples removed",
         "advantage": "test accuracy minus that of random pruning, by fraction, in pairs of the "
         "same initial network and test samples",
         "advantage-df": "degrees of freedom of its error",
-        "scores": "of every training sample, in their order",
+        "scores": "of every training sample, in the order of the dataset",
     }
     presets = {
         "quick": {
@@ -274,24 +285,26 @@ class SamplePruning(FromGeometry):
     }
 
     fractions: tuple[float, ...] = penchant.option(
-        (0.3, 0.5, 0.7, 0.9), "shares taken out", at_least=0, below=1
+        (0.3, 0.5, 0.7, 0.9), "shares of the samples to remove", at_least=0, below=1
     )
 
 
 @attrs.frozen
 class DecisionPlane(FromGeometry):
-    """The boundary that networks learn between two circles, drawn in the plane of the circles.
+    r"""Decision boundary of trained networks in the plane of two concentric circles.
 
-    The plane is spanned by a leading direction of G and another one; along a direction that G
-    hardly sees, the boundary is no circle. A network that sees one axis alone has the accuracy
-    1 - asin(r2 / r1) / pi, so radii are not far apart.
+    The plane is spanned by a leading direction of G and another one. If the network is insensitive
+    to the second direction, the boundary is not a circle. A network that uses one axis alone has
+    the accuracy $1 - \arcsin(r_2 / r_1) / \pi$, so the radii should not differ much.
 
     Reference: Geometric Inductive Biases of Deep Networks, figure 1.
     """
 
     name = "decision-plane"
     example = "penchant probe decision-plane -a lenet --shape 1,16,16"
-    question = "Which boundary do networks learn between two circles?"
+    question = (
+        "Can a network learn a circle in a plane with a direction to which it is insensitive?"
+    )
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}
@@ -299,9 +312,9 @@ class DecisionPlane(FromGeometry):
     figures = "penchant_gih.figures.decision_plane:draw"
     quantities = {
         "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second "
-        "index; null: by one axis of the plane alone",
+        "index; null: one axis of the plane alone",
         "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second "
-        "index; null: by one axis of the plane alone",
+        "index; null: one axis of the plane alone",
     }
     arrays = {
         "seconds": "eigen-index of each plane's second direction",
@@ -329,7 +342,7 @@ class DecisionPlane(FromGeometry):
         0, "eigen-index of the direction that all planes share", at_least=0
     )
     seconds: tuple[int, ...] = penchant.option(
-        (1, -1), "eigen-indices of the other direction, one plane each"
+        (1, -1), "eigen-index of the other direction, for each plane"
     )
     radii: tuple[float, float] = penchant.option(
         (3.0, 1.5), "radius of class 0 and of class 1", at_least=0

@@ -12,14 +12,14 @@ SHOWN = 10  # directions at either end
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("low-frequencies")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="The network weighs low frequencies of its input more than an isotropic one, "
+        above="The network is more sensitive to low input frequencies than an isotropic one, "
         "share of the trace in waves of eight pixels or longer",
-        below="The network weighs low frequencies of its input less than an isotropic one, "
+        below="The network is less sensitive to low input frequencies than an isotropic one, "
         "share of the trace in waves of eight pixels or longer",
         neither="No significant preference for low or high frequencies, share of the trace "
         "in waves of eight pixels or longer",
@@ -84,8 +84,8 @@ def geometry(result: penchant.Result) -> Figure:
     if "radial-shares" in arrays:
         of, where = "samples, of one trained network", "of a trained network"
     caption = (
-        f"The second moment of input gradients over {of}, and its eigenvalues: without preferred "
-        "directions they would follow the dashed line."
+        f"The second moment of input gradients over {of}, and its eigenvalues. Dashed: an "
+        "architecture without preferred directions."
     )
     return captioned(figure, caption, title=f"Average geometry {where}")
 

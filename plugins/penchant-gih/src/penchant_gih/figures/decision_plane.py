@@ -12,16 +12,15 @@ CLASSES = {0: ORANGE, 1: BLUE}
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("worst-aligned-test-accuracy")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Along the least preferred direction the boundary is still found, beyond what "
-        "one axis alone gives",
-        below="Along the least preferred direction accuracy is below what one axis alone gives",
+        above="Along the least preferred direction accuracy is above that of one axis alone",
+        below="Along the least preferred direction accuracy is below that of one axis alone",
         neither="Along the least preferred direction accuracy does not differ significantly "
-        "from what one axis alone gives",
+        "from that of one axis alone",
     )
 
 
@@ -40,7 +39,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     worst = result.quantities["worst-aligned-test-accuracy"]
     caption = (
         "Boundaries that networks learn between two circles, by plane. Test accuracy in the plane "
-        f"of the last direction, beside that by one axis alone: {worst.verdict}."
+        f"of the last direction, compared with one axis alone: {worst.verdict}."
     )
     title = "Two circles in planes of two directions"
     return {"planes": captioned(figure, caption, title=title)}

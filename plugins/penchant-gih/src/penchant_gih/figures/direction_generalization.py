@@ -8,14 +8,14 @@ from penchant_numerics.pictures import Beside, Curve, by_index, captioned
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("drop")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Networks generalise better where a preferred direction decides the labels, "
+        above="Networks generalise better if a preferred direction determines the labels, "
         "difference in test accuracy",
-        below="Networks generalise worse where a preferred direction decides the labels, "
+        below="Networks generalise worse if a preferred direction determines the labels, "
         "difference in test accuracy",
         neither="Preferred and other directions make no significant difference in test accuracy",
     )
@@ -31,16 +31,16 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure = by_index(
         arrays["indices"],
         curves,
-        xlabel="eigen-index of the direction that decides the labels",
+        xlabel="eigen-index of the direction that determines the labels",
         ylabel="accuracy",
         level=0.5,
         beside=Beside(arrays["eigenvalues"], "eigenvalue"),
     )
     # Nothing is below chance but by chance.
     figure.axes[0].set_ylim(0.4, 1.03)
-    caption = "Accuracy where one eigenvector decides the labels, by its index."
+    caption = "Accuracy if one eigenvector determines the labels, by its index."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
         caption += f" Rank correlation with minus the index: {correlation.verdict}."
-    title = "Accuracy where one direction decides the labels"
+    title = "Accuracy if one direction determines the labels"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -10,16 +10,16 @@ from penchant_gih.shared.against_random import accuracy_against_random
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("advantage")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Leaving out the least aligned directions costs less accuracy than leaving "
-        "out random ones",
-        below="Leaving out the least aligned directions costs more accuracy than leaving "
-        "out random ones",
-        neither="No significant difference between leaving out the least aligned directions "
+        above="Removing the least sensitive directions costs less accuracy than removing "
+        "random ones",
+        below="Removing the least sensitive directions costs more accuracy than removing "
+        "random ones",
+        neither="No significant difference between removing the least sensitive directions "
         "and random ones",
     )
 
@@ -30,12 +30,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         result,
         result.arrays["removed"],
         label="least aligned with G first",
-        xlabel="directions taken out (random ones: as many as explain as much of the data)",
+        xlabel="directions removed (random ones: same explained variance)",
     )
     caption = (
-        "Test accuracy without the directions that G is least aligned with, beside random ones "
-        "that explain as much of the data. Mean advantage: "
+        "Test accuracy without the directions of smallest G-energy, and without random ones that "
+        "explain the same variance. Mean advantage: "
         f"{result.quantities['advantage'].verdict}."
     )
-    title = "Accuracy without the directions least aligned with G"
+    title = "Accuracy without the least sensitive directions"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -29,8 +29,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     # Nothing is below chance but by chance.
     figure.axes[0].set_ylim(0.4, 1.03)
     caption = (
-        "Accuracy on test samples where only one of the two features tells the class, by the "
+        "Accuracy on test samples in which only one of the features predicts the class, by the "
         "direction of the linear one."
     )
-    title = "A linear feature against a ring"
+    title = "Accuracy on a linear feature and on a ring"
     return {"accuracy": captioned(figure, caption, title=title)}

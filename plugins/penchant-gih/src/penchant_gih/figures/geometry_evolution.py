@@ -13,14 +13,14 @@ CORRELATIONS = {"corr-s": "Corr(Delta, S)", "corr-gsg": "Corr(Delta, G S G)"}
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("corr-gsg")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="The geometry begins to move along G S G",
-        below="The geometry begins to move against G S G",
-        neither="The geometry does not move along G S G significantly",
+        above="At the start of training the geometry changes along G S G",
+        below="At the start of training the geometry changes against G S G",
+        neither="The change of the geometry is not significantly aligned with G S G",
     )
 
 

@@ -15,13 +15,13 @@ ACCURACIES = {"train-accuracy": ("s--", GREEN), "test-accuracy": ("^:", GREY)}
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("peak-corr-gsg")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="The geometry aligns with G S G while the network is trained",
-        below="The geometry turns away from G S G while the network is trained",
+        above="The geometry aligns with G S G during training",
+        below="The geometry turns away from G S G during training",
         neither="The geometry does not align with G S G significantly",
     )
 
@@ -83,10 +83,7 @@ def velocity(result: penchant.Result) -> Figure:
         loc="outside lower center",
         ncols=3,
     )
-    caption = (
-        "Change of the geometry between the steps looked at (0: none), and accuracies at these "
-        "steps."
-    )
+    caption = "Change of the geometry between evaluations (0: none), and accuracies at these steps."
     return captioned(figure, caption, title="Velocity of the geometry")
 
 

@@ -11,7 +11,7 @@ from penchant_gih.shared.by_step import step_axis
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("corr-g")
     if quantity is None or quantity.missing:
         return None

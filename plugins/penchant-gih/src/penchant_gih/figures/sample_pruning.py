@@ -11,7 +11,7 @@ from penchant_gih.shared.against_random import accuracy_against_random
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("advantage")
     if quantity is None or quantity.missing:
         return None
@@ -36,10 +36,10 @@ def pruning(result: penchant.Result) -> Figure:
         result,
         result.arrays["fractions"],
         label="lowest score first",
-        xlabel="share of every class taken out of the training samples",
+        xlabel="share of every class removed from the training samples",
     )
     caption = (
-        "Test accuracy after training without the samples of lowest score, beside random ones. "
+        "Test accuracy after removing the samples of lowest score, or random ones. "
         f"Mean advantage: {result.quantities['advantage'].verdict}."
     )
     return captioned(figure, caption, title="Pruning the training samples by score")
@@ -65,5 +65,5 @@ def scores(result: penchant.Result) -> Figure:
         scilimits=(0, 0),
     )
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    caption = "Scores of the training samples: how well they are aligned with the average geometry."
+    caption = "Scores of the training samples: their alignment with the average geometry."
     return captioned(figure, caption, title="Scores of the training samples")

@@ -1,6 +1,6 @@
-"""How fast a sampled geometry changes, and how far it goes: 1 - Corr of consecutive looks.
+"""How fast a sampled geometry changes, and how far it goes: 1 - Corr of consecutive evaluations.
 
-All looks are at the same networks, so that the errors of consecutive velocities go together: the
+All evaluations use the same networks, so the errors of consecutive velocities go together: the
 error of their sum is the jackknife's over networks, not the root of their squares.
 """
 
@@ -21,7 +21,7 @@ from penchant_gih.numerics.sampled_products import squared_products
 
 
 class Velocities(NamedTuple):
-    """Velocities of a geometry between looks, and their sum, with errors over networks."""
+    """Velocities of a geometry between evaluations, and their sum, with errors over networks."""
 
     values: list[float]
     errors: list[float]
@@ -29,10 +29,10 @@ class Velocities(NamedTuple):
 
 
 def velocities(gradients: Tensor) -> Velocities:
-    """Velocities along looks, of different networks only.
+    """Velocities along evaluations, of different networks only.
 
     Args:
-        gradients: (looks, networks, inputs, D).
+        gradients: (evaluations, networks, inputs, D).
     """
     # norms at each look, products between neighbours
     tables = [squared_products(look, look).cpu() for look in gradients]
@@ -53,6 +53,6 @@ def velocities(gradients: Tensor) -> Velocities:
     corrs = [corr_of_sampled(*products) for products in pairs]
     values = [1 - corr.value for corr in corrs]
     errors = [corr.stderr for corr in corrs]
-    # Leaving out a network changes all looks at once.
+    # Leaving out a network changes all evaluations at once.
     networks = gradients.shape[1]
     return Velocities(values, errors, jackknifed(path, networks))

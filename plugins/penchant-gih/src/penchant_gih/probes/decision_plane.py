@@ -39,9 +39,9 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
         raise penchant.Error(f"a plane needs two directions, found index {first} twice")
     # Every plane has trainings of its own.
     items = []
-    for place, second in enumerate(seconds):
+    for position, second in enumerate(seconds):
         for training in range(options.trainings):
-            items.append({"place": place, "plane": second, "training": training})
+            items.append({"position": position, "plane": second, "training": training})
     shared = {"first": found.vectors[first], "seconds": found.vectors[seconds]}
     rows = map_trainings(context, learnt_boundary, items, outputs=OUTPUTS, shared=shared)
 
@@ -98,7 +98,7 @@ def _directions(context: penchant.Context, item: dict[str, int]) -> Tensor:
     shared = context.shared
     first = shared["first"]
     seconds = shared["seconds"]
-    second = seconds[item["place"]]
+    second = seconds[item["position"]]
     return torch.stack([first, second])
 
 
@@ -150,8 +150,8 @@ def _outputs_on_grid(
 ) -> Tensor:
     """Outputs (grid, grid), the first direction outermost."""
     # Points of the plane, all other directions at zero.
-    place = {"device": context.device, "dtype": context.dtype}
-    axis = torch.as_tensor(_axis(context.options), **place)
+    position = {"device": context.device, "dtype": context.dtype}
+    axis = torch.as_tensor(_axis(context.options), **position)
     grid = torch.cartesian_prod(axis, axis)
     spots = grid @ directions  # (grid * grid, D)
     spots = spots.reshape(-1, *context.architecture.shape)

@@ -32,9 +32,9 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
     indices = chosen_indices(options.indices, vectors, every=options.every)
     # Directions are sent once.
     items = []
-    for place, index in enumerate(indices):
+    for position, index in enumerate(indices):
         for training in range(options.trainings):
-            items.append({"place": place, "index": index, "training": training})
+            items.append({"position": position, "index": index, "training": training})
     shared = {"directions": vectors[indices]}
     rows = map_trainings(context, labelled_accuracy, items, outputs=OUTPUTS, shared=shared)
     arrays = {
@@ -74,7 +74,7 @@ def labelled_accuracy(context: penchant.Context, item: Any) -> dict[str, Any]:
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network, and the labels it is trained on."""
     directions = context.shared["directions"]
-    direction = directions[item["place"]]
+    direction = directions[item["position"]]
     training = item["training"]
     train, test = labelled_samples(context, direction, training)
     network = context.network(training, outputs=OUTPUTS)

@@ -9,7 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.batched_training import Learner, looks
+from penchant_numerics.batched_training import Learner, train_and_evaluate
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeatureElimination
@@ -145,7 +145,7 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
         network = context.network(training)
         return Learner(network, train, (training,), test)
 
-    found = looks(context, item["counts"], begin, _right)
+    found = train_and_evaluate(context, item["counts"], begin, _right)
     # At the end of each training.
     right = [by_step[-1] for by_step in found]
     return {"right": torch.stack(right)}

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import penchant
 import torch
-from penchant_numerics.batched_training import Learner, looks
+from penchant_numerics.batched_training import Learner, train_and_evaluate
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State
 from torch import Tensor
@@ -128,7 +128,7 @@ def _targets(context: penchant.Context) -> Tensor:
     one_a_sample = labels[:1].numel() == 1
     if data.classes not in (0, 2) or not one_a_sample:
         raise penchant.Error(
-            "geometry-evolution needs two classes or one number a sample as labels, "
+            "geometry-evolution needs labels that are two classes, or one number per sample, "
             f"found {data.outputs} outputs"
         )
     numbers = labels.reshape(len(labels)).to(context.dtype)
@@ -142,9 +142,9 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
     # One pair of sums a look: Delta, and what permuting labels changes in it.
     size = math.prod(context.architecture.shape)
     settings = {"device": context.device, "parts": PARTS}
-    looks = 1 if options.eval_steps is None else len(options.eval_steps)
+    evaluations = 1 if options.eval_steps is None else len(options.eval_steps)
     found = []
-    for _ in range(looks):
+    for _ in range(evaluations):
         evolution = Evolution(size, **settings)
         difference = Evolution(size, **settings)
         found.append((evolution, difference))
@@ -162,7 +162,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
             evolution.add(parts["mixed"][number], gradients)
             difference.add(parts["difference"][number], gradients)
 
-    # All looks are compared with the same G S G.
+    # All evaluations are compared with the same G S G.
     projected = _projected(context, S)
     same_networks = _same_networks(context)
     rows = []
@@ -282,12 +282,12 @@ def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
         network = context.network(index)
         return Learner(network, train, (index,))
 
-    def look(index: int, learner: Learner) -> tuple[int, State]:
+    def evaluate(index: int, learner: Learner) -> tuple[int, State]:
         policy = context.options.batch_norm
         prepared = with_statistics(learner.network, policy, train.inputs)
         return learner.step, tensors_of(prepared)
 
-    columns = looks(context, indices, begin, look, steps=steps)
+    columns = train_and_evaluate(context, indices, begin, evaluate, steps=steps)
     # A training that stopped early has stayed where it was.
     reached = min(column[-1][0] for column in columns)
     if reached < steps[-1]:

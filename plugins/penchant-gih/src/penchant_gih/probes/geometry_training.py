@@ -10,7 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.batched_training import Learner, looks, trainings_a_shard
+from penchant_numerics.batched_training import Learner, train_and_evaluate, trainings_a_shard
 from penchant_numerics.correlation import (
     corr_with_fixed,
     distinct_mean,
@@ -208,7 +208,7 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
         network = context.network(index)
         return Learner(network, data.train, (index,), data.test)
 
-    def look(index: int, learner: Learner) -> dict[str, Tensor]:
+    def evaluate(index: int, learner: Learner) -> dict[str, Tensor]:
         """Gradients (inputs, D), and where the network is right (samples,)."""
         network = learner.network
         return {
@@ -217,7 +217,7 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
             "test-accuracy": _right(network, data.test),
         }
 
-    columns = looks(context, indices, begin, look, steps=_steps(context, data))
+    columns = train_and_evaluate(context, indices, begin, evaluate, steps=_steps(context, data))
     # From a list a network to an array a name.
     together = {}
     for name in columns[0][0]:

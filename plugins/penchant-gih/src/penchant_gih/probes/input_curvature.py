@@ -10,7 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
-from penchant_numerics.batched_training import Learner, looks, map_trainings, shard_of
+from penchant_numerics.batched_training import Learner, map_trainings, shard_of, train_and_evaluate
 from penchant_numerics.correlation import (
     Corr,
     RotatedCorr,
@@ -115,9 +115,9 @@ def curvature_along_training(context: penchant.Context, item: Any) -> dict[str, 
 
 def _along_trainings(context: penchant.Context, indices: list[int]) -> list[dict[str, Tensor]]:
     begin = functools.partial(_learner, context)
-    look = functools.partial(_curvature, context)
+    evaluate = functools.partial(_curvature, context)
     steps = _steps(context)
-    columns = looks(context, indices, begin, look, steps=steps)
+    columns = train_and_evaluate(context, indices, begin, evaluate, steps=steps)
     # From a list of steps to an array a name.
     rows = []
     for found in columns:

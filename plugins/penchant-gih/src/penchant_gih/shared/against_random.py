@@ -10,7 +10,7 @@ from penchant_numerics.pictures import Curve, by_index
 
 def accuracy_against_random(
     result: penchant.Result,
-    places: np.ndarray,
+    positions: np.ndarray,
     *,
     label: str,
     xlabel: str,
@@ -19,9 +19,9 @@ def accuracy_against_random(
 
     Args:
         result: Has `test-accuracy` and `random-test-accuracy`.
-        places: How much was taken out.
+        positions: How much was taken out.
         label: What was taken out.
-        xlabel: Name and unit of the places.
+        xlabel: Name and unit of the positions.
     """
     arrays = result.arrays
     labels = {"test-accuracy": label, "random-test-accuracy": "at random"}
@@ -29,4 +29,4 @@ def accuracy_against_random(
     for name, text in labels.items():
         stderr = arrays[f"{name}-stderr"]
         curves[text] = Curve(arrays[name], stderr)
-    return by_index(places, curves, xlabel=xlabel, ylabel="test accuracy")
+    return by_index(positions, curves, xlabel=xlabel, ylabel="test accuracy")

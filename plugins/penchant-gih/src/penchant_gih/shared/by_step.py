@@ -20,9 +20,9 @@ def step_axis(axes: Axes, steps: np.ndarray) -> None:
     last = max(1, steps[-1])
     axes.set_xlim(-0.2, last * 1.1)
     # Few ticks, each at a step that was looked at.
-    places = _spread(np.asarray(steps))
-    labels = [str(place) for place in places]
-    axes.set_xticks(places, labels)
+    positions = _spread(np.asarray(steps))
+    labels = [str(position) for position in positions]
+    axes.set_xticks(positions, labels)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("step of training")
 
@@ -32,7 +32,7 @@ def _spread(steps: np.ndarray) -> np.ndarray:
     # The nearest steps that were looked at.
     wanted = np.geomspace(1, steps[-1] + 1, MOST_TICKS) - 1
     nearest = set()
-    for place in wanted:
-        distances = np.abs(steps - place)
+    for position in wanted:
+        distances = np.abs(steps - position)
         nearest.add(int(distances.argmin()))
     return steps[sorted(nearest)]

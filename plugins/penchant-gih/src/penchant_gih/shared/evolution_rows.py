@@ -204,8 +204,8 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
 
     # The dimension that was asked for, among all that were measured.
     contained = row.contained
-    place = contained.dimensions.index(contained.chosen)
-    containment_quantity = quantity(contained.shares[place], null=contained.nulls[place])
+    position = contained.dimensions.index(contained.chosen)
+    containment_quantity = quantity(contained.shares[position], null=contained.nulls[position])
     # The whole space contains everything, whatever rounding says.
     if contained.chosen == contained.dimensions[-1] and not containment_quantity.missing:
         containment_quantity = penchant.Quantity(1.0, null=1.0, exact=True)

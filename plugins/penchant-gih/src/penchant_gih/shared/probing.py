@@ -150,9 +150,9 @@ def _points(
 ) -> Tensor:
     # Drawn on the CPU: the same inputs on every device.
     shape = context.architecture.shape
-    place = {"device": context.device, "dtype": context.dtype}
+    device_and_dtype = {"device": context.device, "dtype": context.dtype}
     if probing == "zero":
-        return torch.zeros(len(streams), inputs, *shape, **place)
+        return torch.zeros(len(streams), inputs, *shape, **device_and_dtype)
     if probing == "data":
         known = context.data.train.inputs
         chosen = [
@@ -174,7 +174,7 @@ def _points(
         )
         for stream in streams
     ]
-    return (scale * torch.stack(points)).to(**place)
+    return (scale * torch.stack(points)).to(**device_and_dtype)
 
 
 class ProbingLaw(NamedTuple):

@@ -1,4 +1,4 @@
-"""Steps of training at which a probe looks."""
+"""Steps of training at which a probe evaluates networks."""
 
 from __future__ import annotations
 

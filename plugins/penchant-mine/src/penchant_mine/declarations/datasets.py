@@ -8,9 +8,9 @@ import penchant
 
 @attrs.frozen
 class CorrelatedGaussians(penchant.Dataset):
-    """Normal pairs: x (input) and z (label), their components correlated one with one.
+    r"""Normal pairs x (input) and z (label) with correlated components.
 
-    Their mutual information is -inputs / 2 log(1 - rho^2) nats.
+    Their mutual information is $-\frac{d}{2} \log(1 - \rho^2)$ nats in $d$ dimensions.
     """
 
     name = "correlated-gaussians"
@@ -25,7 +25,7 @@ class CorrelatedGaussians(penchant.Dataset):
     )
     train: int = penchant.option(10000, "training pairs", at_least=4)
     test: int | None = penchant.option(
-        None, "test pairs; none: a quarter as many as for training", at_least=1
+        None, "test pairs; None: a quarter of the training", at_least=1
     )
 
 
@@ -33,7 +33,7 @@ class CorrelatedGaussians(penchant.Dataset):
 class NonlinearPair(penchant.Dataset):
     """x uniform on [-1, 1] in every component (input), z = f(x) + noise (label).
 
-    Equal noise is not equal information: f = x, x^3 and sin x differ; exact values are integrals.
+    The information depends on f, also for equal noise; exact values are numerical integrals.
     """
 
     name = "nonlinear-pair"
@@ -44,13 +44,13 @@ class NonlinearPair(penchant.Dataset):
     inputs: int = penchant.option(2, "components of each variable", at_least=1)
     train: int = penchant.option(10000, "training pairs", at_least=4)
     test: int | None = penchant.option(
-        None, "test pairs; none: a quarter as many as for training", at_least=1
+        None, "test pairs; None: a quarter of the training", at_least=1
     )
 
 
 @attrs.frozen
 class Spiral(penchant.Dataset):
-    """Points along a spiral arm in the plane, with noise; the label is how far along, 0 to 1."""
+    """Points along a spiral arm in the plane, with noise; the label is the position, 0 to 1."""
 
     name = "spiral"
     target = "penchant_mine.datasets.spiral:load"
@@ -61,7 +61,7 @@ class Spiral(penchant.Dataset):
     )
     train: int = penchant.option(100000, "training points", at_least=4)
     test: int | None = penchant.option(
-        None, "test points; none: a quarter as many as for training", at_least=1
+        None, "test points; None: a quarter of the training", at_least=1
     )
 
 
@@ -76,7 +76,7 @@ class TwentyFiveGaussians(penchant.Dataset):
     spacing: float = penchant.option(1.0, "distance of neighbouring blobs", above=0)
     train: int = penchant.option(100000, "training points", at_least=100)
     test: int | None = penchant.option(
-        None, "test points; none: a quarter as many as for training", at_least=25
+        None, "test points; None: a quarter of the training", at_least=25
     )
 
 

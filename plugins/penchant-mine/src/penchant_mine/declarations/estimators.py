@@ -14,7 +14,7 @@ EXAMPLE = "penchant probe mutual-information -d correlated-gaussians -e mutual-i
 class StatisticsPerceptron(penchant.Architecture):
     """Statistics network T(x, z): a perceptron over the flattened pair.
 
-    All networks of an estimate are multiplied out together.
+    All networks of an estimate are evaluated in one batch.
     """
 
     name = "statistics-perceptron"
@@ -46,7 +46,7 @@ class StatisticsConv(penchant.Architecture):
         (16, 32, 64), "feature maps of the 5 x 5 convolutions of stride 2", at_least=1
     )
     hidden: int | None = penchant.option(
-        1024, "units of the linear layer before the score; none: no such layer", at_least=1
+        1024, "units of the linear layer before the score; None: no such layer", at_least=1
     )
     activation: str = penchant.option("elu", "activation", choices=ACTIVATIONS)
 
@@ -55,9 +55,9 @@ class StatisticsConv(penchant.Architecture):
 class Neural(penchant.Estimator):
     """Options of every estimator that trains statistics networks.
 
-    All trainings are done stacked, and then those on shuffled pairs for the null. Each has its own
-    held-out samples for the value and others for stopping; the weights that are judged are a
-    running average.
+    All networks are trained as one stack, then those on shuffled pairs for the null. Each has its
+    own held-out samples for the value and others for stopping. The evaluated weights are a running
+    average.
     """
 
     role = "mutual-information"
@@ -73,11 +73,11 @@ class Neural(penchant.Estimator):
     )
     null_trainings: int = penchant.option(2, "networks on shuffled pairs; 0: no null", at_least=0)
     steps: int = penchant.option(2000, "most training steps", at_least=1)
-    batch: int = penchant.option(256, "pairs a step", at_least=2)
-    learning_rate: float = penchant.option(1e-3, "of Adam", above=0)
+    batch: int = penchant.option(256, "pairs per step", at_least=2)
+    learning_rate: float = penchant.option(1e-3, "learning rate of Adam", above=0)
     # A shifted batch pairs no sample with its own partner, unlike a random order.
     shifts: int = penchant.option(
-        1, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
+        1, "cyclic shifts of a random batch for the marginals, in training", at_least=1
     )
     marginals: int = penchant.option(
         16, "shifts for the marginals when a value is computed", at_least=1
@@ -85,14 +85,14 @@ class Neural(penchant.Estimator):
     # Averaged weights move less than the last ones, and overfit later.
     average: float = penchant.option(
         0.99,
-        "how much of the running average of the weights a step keeps; 0: the last weights",
+        "decay of the running average of the weights; 0: use the last weights",
         at_least=0,
         below=1,
     )
-    # Three parts: for the value, for stopping, and the rest for training.
+    # Samples are split: for the value, for stopping, and the rest for training.
     held_out: float = penchant.option(
         0.2,
-        "share of the samples that the value comes from",
+        "share of the samples for the value",
         above=0,
         at_most=0.5,
     )
@@ -104,7 +104,7 @@ class Neural(penchant.Estimator):
     )
     check_every: int = penchant.option(50, "steps between checks for stopping", at_least=1)
     smoothed: int = penchant.option(
-        3, "checks that are averaged before one is called the best", at_least=1
+        3, "number of checks to average before the best is chosen", at_least=1
     )
     patience: int = penchant.option(
         4,
@@ -116,18 +116,19 @@ class Neural(penchant.Estimator):
     scaling: str | None = penchant.option(
         None,
         "every column alone (standard), all by one number (whole: pixels), or normal scores "
-        "(rank: heavy tails); none: rank for a variable with heavy tails, else standard",
+        "(rank: heavy tails); None: rank for a variable with heavy tails, else standard",
         choices=("standard", "whole", "rank"),
     )
 
 
 @attrs.frozen
 class Mine(Neural):
-    """Mutual information neural estimation: the Donsker-Varadhan bound E T - log E e^T.
+    r"""Mutual information neural estimation: the Donsker-Varadhan bound.
 
-    It is maximised over a network T. The gradient of a batch is biased; a moving average of the
-    denominator corrects it. The value is a lower bound, up to sampling, and is low in high
-    dimensions: the probe `information-benchmark` says by how much.
+    $\mathbb{E}_{xz} T - \log \mathbb{E}_{x} \mathbb{E}_{z} e^T$ is maximised over a network $T$.
+    The gradient of a batch is biased; a moving average of the denominator reduces the bias. The
+    value is a lower bound, up to sampling, and too low in high dimensions; the probe
+    `information-benchmark` measures by how much.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
     """
@@ -145,9 +146,10 @@ class Mine(Neural):
 
 
 class MineF(Neural):
-    """The f-divergence bound E T - E e^(T - 1), marginals from one shift of the batch.
+    r"""The f-divergence bound, with marginals from one shift of the batch.
 
-    Below the bound of `mine` for the same T.
+    $\mathbb{E}_{xz} T - \mathbb{E}_{x} \mathbb{E}_{z} e^{T - 1}$ is below the bound of `mine` for
+    the same $T$.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018; Nguyen,
     Wainwright, Jordan 2010.
@@ -162,7 +164,7 @@ class MineF(Neural):
 class Nwj(Neural):
     """The bound of Nguyen, Wainwright and Jordan: that of `mine-f`, with more marginal pairs.
 
-    Several a sample, as Poole et al. use it.
+    Several per sample, as in Poole et al.
 
     Reference: Nguyen, Wainwright, Jordan 2010; Poole et al., "On Variational Bounds of Mutual
     Information", ICML 2019.
@@ -172,17 +174,17 @@ class Nwj(Neural):
     target = "penchant_mine.estimators.neural:nwj"
     example = f"{EXAMPLE}=nwj"
 
-    batch: int = penchant.option(128, "pairs a step", at_least=2)
+    batch: int = penchant.option(128, "pairs per step", at_least=2)
     shifts: int = penchant.option(
-        4, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
+        4, "cyclic shifts of a random batch for the marginals, in training", at_least=1
     )
 
 
 @attrs.frozen
 class InfoNceEstimator(Neural):
-    """Contrastive bound: tell a pair from `shifts` others.
+    """Contrastive bound: distinguish a pair from `shifts` others.
 
-    Never more than log(1 + contrasts); little variance.
+    It is at most log(1 + contrasts) and has a small variance.
 
     Reference: van den Oord, Li, Vinyals, "Representation Learning with Contrastive Predictive
     Coding", 2018.
@@ -192,7 +194,7 @@ class InfoNceEstimator(Neural):
     target = "penchant_mine.estimators.neural:info_nce"
     example = f"{EXAMPLE}=info-nce"
 
-    batch: int = penchant.option(64, "pairs a step", at_least=2)
+    batch: int = penchant.option(64, "pairs per step", at_least=2)
     shifts: int = penchant.option(31, "contrasts of a pair in training", at_least=1)
     marginals: int = penchant.option(
         127, "contrasts of a pair when a value is computed", at_least=1
@@ -214,9 +216,9 @@ class SmileEstimator(Neural):
     target = "penchant_mine.estimators.neural:smile"
     example = f"{EXAMPLE}=smile"
 
-    batch: int = penchant.option(128, "pairs a step", at_least=2)
+    batch: int = penchant.option(128, "pairs per step", at_least=2)
     shifts: int = penchant.option(
-        4, "cyclic shifts of a random batch that stand for its marginals, in training", at_least=1
+        4, "cyclic shifts of a random batch for the marginals, in training", at_least=1
     )
     clip: float = penchant.option(
         5.0, "largest and smallest log of the density ratio in the denominator", above=0
@@ -225,9 +227,10 @@ class SmileEstimator(Neural):
 
 @attrs.frozen
 class Ksg(penchant.Estimator):
-    """Kraskov's estimator from nearest neighbours: very good in few dimensions.
+    """Kraskov's estimator from nearest neighbours: accurate in few dimensions.
 
-    Far too low in many. Columns are scaled to variance 1; equal values are parted by noise of 1e-9.
+    It is far too low in many. Columns are scaled to variance 1; noise of 1e-9 separates equal
+    values.
 
     Reference: Kraskov, Stögbauer, Grassberger, "Estimating mutual information", Phys. Rev. E 69,
     2004.
@@ -242,18 +245,16 @@ class Ksg(penchant.Estimator):
     neighbours: int = penchant.option(
         3, "k: fewer have less bias, more have less variance", at_least=1
     )
-    # Subsets tell spread and bias apart from the whole.
-    subsets: int = penchant.option(
-        10, "disjoint subsets that the standard error comes from", at_least=2
-    )
+    # Subsets give the standard error and the bias.
+    subsets: int = penchant.option(10, "disjoint subsets for the standard error", at_least=2)
     shuffles: int = penchant.option(2, "shuffles of the pairs for the null", at_least=0)
 
 
 @attrs.frozen
 class GaussianInformation(penchant.Estimator):
-    """Information of normal variables: exact under normality, and without bias.
+    r"""Information of normal variables: exact under normality, and without bias.
 
-    -1/2 sum log(1 - r^2) over canonical correlations r.
+    $-\frac{1}{2} \sum_r \log(1 - r^2)$ over canonical correlations $r$.
     """
 
     name = "gaussian"
@@ -277,11 +278,11 @@ class Binned(penchant.Estimator):
     example = f"{EXAMPLE}=binned"
 
     bins: int | None = penchant.option(
-        None, "bins of equal frequency a column; none: the cube root of the samples", at_least=2
+        None, "bins of equal frequency per column; None: the cube root of the samples", at_least=2
     )
     shuffles: int = penchant.option(10, "shuffles of the pairs for the null", at_least=0)
 
 
-# What the hooks hand over.
+# Registered by the hooks.
 ARCHITECTURES = [StatisticsPerceptron, StatisticsConv]
 ESTIMATORS = [Mine, MineF, Nwj, InfoNceEstimator, SmileEstimator, Ksg, GaussianInformation, Binned]

@@ -30,18 +30,19 @@ STACKED = {
 
 @attrs.frozen
 class GanModes(penchant.Probe):
-    """Modes of the data that a GAN captures, with and without a term for information.
+    """Number of modes of the data that a GAN captures, with and without an information term.
 
-    The generator's input is [noise, code]; with MINE it also maximises I(sample; code), its
-    gradient clipped to the length of the adversarial one. Points are judged by one normal a mode,
-    stacked digits by a classifier trained in the run. A mode is captured if it has a share
-    `captured` of the samples it should have: a diffuse cloud touches every mode. The null is test
-    data. Beside it stands a uniform cloud over the box of the data, which touches every mode and
-    has a small KL: where samples are hardly nearer to modes than it is, their KL is left out. With
-    the thesis's rate of 1e-4, 5000 steps leave three quarters of the samples of 25 Gaussians
-    between the modes, with and without information; a rate of 1e-3 does not. Images need a smaller
-    one: at 1e-3 one mode is left. Reduced: networks a quarter as wide and fewer steps than
-    published. Published scale: `-p fig-5-4`; stacked MNIST wants a GPU.
+    The generator's input is [noise, code]. With MINE it also maximises I(sample; code), with the
+    gradient clipped to the length of the adversarial one. Samples are assigned to modes by one
+    normal distribution per mode for points, and by a classifier trained in the run for stacked
+    digits. A mode is captured if it has at least the share `captured` of its expected samples,
+    because a diffuse cloud touches every mode. The null is test data. A uniform cloud over the box
+    of the data, which touches every mode and has a small KL, is given for comparison; if samples
+    are hardly nearer to modes than this cloud, their KL is missing. With the thesis's learning rate
+    of 1e-4, after 5000 steps three quarters of the samples of 25 Gaussians lie between the modes,
+    with and without information; with 1e-3 they do not. Images need a smaller rate: with 1e-3 one
+    mode is left. The preset quick has a quarter of the published width and fewer steps. Published
+    scale: `-p fig-5-4`; stacked MNIST needs a GPU.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018 (thesis: section
     5.1, appendix C.1).
@@ -51,18 +52,18 @@ class GanModes(penchant.Probe):
 
     name = "gan-modes"
     example = "penchant probe gan-modes -d twenty-five-gaussians"
-    question = "How many modes of the data does a GAN capture, with and without information?"
+    question = "Does maximising mutual information help a GAN to cover all modes?"
     target = "penchant_mine.probes.gan_modes:run"
     figures = "penchant_mine.figures.gan_modes:draw"
     needs = ("dataset", "continuous-inputs")
     quantities = {
-        "modes-gan": "modes with their share of the GAN's samples; null: of as many test data",
+        "modes-gan": "modes with enough of the GAN's samples; null: the same number of test data",
         "modes-mine": "the same with the term for information",
         "modes-seen-gan": "modes with at least one of the GAN's samples; null: of test data",
         "modes-seen-mine": "the same with the term for information",
         "kl-gan": (
-            "KL of the modes of samples near one to the data's, where quality is at least twice "
-            "that of a uniform cloud; null: of test data"
+            "KL divergence of the modes of samples near one to those of the data, if quality is at "
+            "least twice that of a uniform cloud; null: of test data"
         ),
         "kl-mine": "the same with the term for information",
         "quality-gan": "share of samples near a mode, for points; null: of test data",
@@ -97,12 +98,12 @@ class GanModes(penchant.Probe):
         "table-5-1": STACKED,
     }
 
-    # How the players learn.
+    # Training.
     beta: float = penchant.option(1.0, "weight of the information", at_least=0)
     steps: int = penchant.option(5000, "training steps", at_least=1)
-    batch: int = penchant.option(100, "samples a step", at_least=2)
+    batch: int = penchant.option(100, "samples per step", at_least=2)
     learning_rate: float | None = penchant.option(
-        None, "of Adam, for every network; none: 1e-3 for points, 2e-4 for images", above=0
+        None, "learning rate of Adam, all networks; None: 1e-3 for points, 2e-4 for images", above=0
     )
     # Networks for points.
     generator: tuple[int, ...] = penchant.option(
@@ -113,27 +114,31 @@ class GanModes(penchant.Probe):
     )
     # Networks for images.
     channels: tuple[int, ...] = penchant.option(
-        (64, 128, 256, 512), "feature maps for images, as the discriminator meets them", at_least=1
+        (64, 128, 256, 512),
+        "feature maps for images, in the order of the discriminator",
+        at_least=1,
     )
     hidden: int | None = penchant.option(
-        1024, "linear layer of the statistics network for images; none: no such layer", at_least=1
+        1024, "linear layer of the statistics network for images; None: no such layer", at_least=1
     )
-    # The generator's input: the code is the part that samples should tell.
+    # The generator's input; samples should determine the code.
     noise_inputs: int = penchant.option(2, "components of the noise", at_least=1)
     code: int = penchant.option(2, "components of the code", at_least=1)
-    prior: str = penchant.option("normal", "of noise and code", choices=("normal", "uniform"))
+    prior: str = penchant.option(
+        "normal", "distribution of noise and code", choices=("normal", "uniform")
+    )
     ema: float = penchant.option(
         0.01,
         "weight of the newest batch in the average of the denominator",
         above=0,
         at_most=1,
     )
-    # How samples are judged.
+    # Evaluation of samples.
     trainings: int = penchant.option(5, "independent trainings of each variant", at_least=1)
-    samples: int = penchant.option(10000, "samples judged", at_least=10)
+    samples: int = penchant.option(10000, "samples evaluated", at_least=10)
     captured: float = penchant.option(
         0.25,
-        "share of its due samples from which on a mode counts as captured",
+        "a mode counts as captured from this share of its expected samples on",
         above=0,
         at_most=1,
     )
@@ -166,18 +171,18 @@ JUDGE = {"name": "mine", "scaling": "whole"}
 
 @attrs.frozen
 class InformationBottleneck(penchant.Probe):
-    """Classification with a representation Z that keeps little information about X.
+    """Test error and information I(X; Z) of classifiers with a regularised representation Z.
 
-    Nine ways to regularise, side by side. `mine-*` add beta I(X; Z), estimated by a statistics
+    Nine regularisers are compared. `mine-*` add beta I(X; Z), estimated by a statistics
     network that is trained along, for three noisy encoders; `noise-*` are these with beta = 0; the
     others are no regulariser, dropout, confidence penalty, label smoothing, and the variational
     bottleneck without and with noise on the input. Rows are compared in pairs: the same test
-    samples, and trainings from the same seeds. I(X; Z) of what was learnt is measured afterwards on
-    test samples. A lower bound that is minimised only has to be fooled, so the number of a row is
-    an upper bound: the mean KL of the Gaussian encoder's density to one normal; what an estimator
-    finds stands beside it as lower bound, and the exact information over the test inputs, which
-    cannot exceed the log of their number. Reduced (samples, width, epochs; errors are larger than
-    published). Published scale: `-p table-5-3 -d mnist`, on a GPU.
+    samples, and trainings from the same seeds. I(X; Z) is measured after training on test samples.
+    A lower bound that is minimised during training can become too low, so the number of a row is an
+    upper bound: the mean KL divergence of the Gaussian encoder's density to one normal. An estimate
+    is given as a lower bound, and the exact information over the test inputs, which cannot exceed
+    the log of their number. The preset quick has fewer samples, epochs and units, so test errors
+    are larger than published. Published scale: `-p table-5-3 -d mnist`, on a GPU.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018; Alemi et al. 2017
     (thesis: table 5.3).
@@ -187,15 +192,13 @@ class InformationBottleneck(penchant.Probe):
 
     name = "information-bottleneck"
     example = "penchant probe information-bottleneck -d digits"
-    question = (
-        "How well can a network classify from a representation that keeps little of its input?"
-    )
+    question = "Does limiting the information about the input improve a classifier?"
     target = "penchant_mine.probes.information_bottleneck:run"
     figures = "penchant_mine.figures.information_bottleneck:draw"
     needs = ("dataset", "classes", "continuous-inputs")
     roles = {"mutual-information": "mine"}
     quantities = {
-        "error-{rows}": "misclassified share of test samples; null: always the commonest class",
+        "error-{rows}": "misclassified share of test samples; null: the most frequent class",
         "error-against-baseline-{rows}": (
             "misclassified share less that of the baseline, in pairs; null: 0"
         ),
@@ -249,7 +252,7 @@ class InformationBottleneck(penchant.Probe):
     rows: tuple[str, ...] = penchant.option(ROWS, "which rows of the table", choices=ROWS)
     betas: tuple[float, ...] | None = penchant.option(
         None,
-        "weights of the information to try with the Gaussian encoder; none: no sweep",
+        "weights of the information for a sweep with the Gaussian encoder; None: no sweep",
         at_least=0,
     )
     # Strength of every regulariser.
@@ -274,7 +277,7 @@ class InformationBottleneck(penchant.Probe):
         0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0
     )
     propagated_inputs: int = penchant.option(
-        64, "components of the noise that the propagated encoder is given", at_least=1
+        64, "components of the noise input of the propagated encoder", at_least=1
     )
     # Networks.
     widths: tuple[int, ...] = penchant.option(
@@ -284,10 +287,10 @@ class InformationBottleneck(penchant.Probe):
     statistics_width: int = penchant.option(
         512, "units of the statistics network's two layers", at_least=1
     )
-    # How a row is trained and judged.
+    # Training and evaluation of a row.
     epochs: int = penchant.option(200, "passes over the training samples", at_least=0)
-    batch: int = penchant.option(100, "samples a step", at_least=2)
-    learning_rate: float = penchant.option(1e-4, "of Adam", above=0)
+    batch: int = penchant.option(100, "samples per step", at_least=2)
+    learning_rate: float = penchant.option(1e-4, "learning rate of Adam", above=0)
     decay: float = penchant.option(
         0.97,
         "factor of the learning rate every two epochs",
@@ -301,7 +304,7 @@ class InformationBottleneck(penchant.Probe):
         at_most=1,
     )
     code_draws: int = penchant.option(
-        12, "draws of the representation that class probabilities are averaged over", at_least=1
+        12, "samples of the representation over which class probabilities are averaged", at_least=1
     )
     trainings: int = penchant.option(10, "independent trainings", at_least=1)
 
@@ -312,13 +315,13 @@ VARIANTS = ("ali", "alice-l2", "alice-adversarial", "mine")
 
 @attrs.frozen
 class BidirectionalReconstruction(penchant.Probe):
-    """Reconstructions by models that infer and generate: ALI, ALICE, and ALI with information.
+    """Reconstruction error of bidirectional GANs: ALI, ALICE, and ALI with an information term.
 
-    ALICE comes with an l2 and with an adversarial term. Measured on test samples: squared and plain
-    distance to the reconstruction, whether a classifier trained in the run still sees the label,
-    and MS-SSIM for images (with as many scales as fit). The null pairs reconstructions with other
-    samples; a variant that does no better has learnt nothing, and says so. On MNIST ALI needs
-    thousands of steps for that. Published scale: `-p fig-5-6 -d twenty-five-gaussians`, and on a
+    ALICE has an l2 or an adversarial term. The probe measures on test samples the squared and the
+    plain distance to the reconstruction, whether a classifier trained in the run still predicts the
+    label, and MS-SSIM for images (with as many scales as fit). The null pairs reconstructions with
+    other samples. A warning names a variant that does no better. On MNIST ALI needs thousands of
+    steps. Published scale: `-p fig-5-6 -d twenty-five-gaussians`, and on a
     GPU `-p table-5-2 -d mnist` and `-p table-5-2-celeba -d celeba`.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018 (thesis: table
@@ -327,7 +330,9 @@ class BidirectionalReconstruction(penchant.Probe):
 
     name = "bidirectional-reconstruction"
     example = "penchant probe bidirectional-reconstruction -d twenty-five-gaussians"
-    question = "How well do models that infer and generate give back what they were shown?"
+    question = (
+        "Does maximising mutual information improve the reconstructions of a bidirectional GAN?"
+    )
     target = "penchant_mine.probes.bidirectional_reconstruction:run"
     figures = "penchant_mine.figures.bidirectional_reconstruction:draw"
     needs = ("dataset", "continuous-inputs")
@@ -336,7 +341,7 @@ class BidirectionalReconstruction(penchant.Probe):
             "squared distance to the reconstruction; null: to that of another sample"
         ),
         "reconstruction-distance-{variants}": (
-            "Euclidean distance to the reconstruction, as the thesis has it; null: as above"
+            "Euclidean distance to the reconstruction, as in the thesis; null: as above"
         ),
         "reconstruction-accuracy-{variants}": (
             "share of reconstructions with the label of their sample; null: of another sample"
@@ -352,7 +357,7 @@ class BidirectionalReconstruction(penchant.Probe):
     arrays = {
         "samples-data": "test data",
         "labels": "their labels",
-        "samples-{variants}": "what the decoder makes of the prior, first training",
+        "samples-{variants}": "samples of the decoder from the prior, first training",
         "reconstructions-{variants}": "of the test data, first training",
         "embeddings-{variants}": "first two components of z of the test data, first training",
     }
@@ -385,19 +390,19 @@ class BidirectionalReconstruction(penchant.Probe):
 
     variants: tuple[str, ...] = penchant.option(VARIANTS, "which models", choices=VARIANTS)
     beta: float = penchant.option(1.0, "weight of the information", at_least=0)
-    # Whose information: the bound on the reconstruction error has the encoder's.
+    # The bound on the reconstruction error uses the information of the encoder.
     information_of: str = penchant.option(
         "encoder",
-        "whose pairs (x, z) have their information raised",
+        "pairs (x, z) whose information is maximised",
         choices=("encoder", "decoder"),
     )
     weight: float = penchant.option(1.0, "weight of the reconstruction terms of ALICE", at_least=0)
     steps: int = penchant.option(5000, "training steps", at_least=1)
-    batch: int = penchant.option(100, "samples a step", at_least=2)
-    learning_rate: float = penchant.option(1e-4, "of Adam, for every network", above=0)
-    # What the encoder gives, and the noise it is given.
+    batch: int = penchant.option(100, "samples per step", at_least=2)
+    learning_rate: float = penchant.option(1e-4, "learning rate of Adam, all networks", above=0)
+    # Output and noise input of the encoder.
     latent: int | None = penchant.option(
-        None, "components of z; none: 2 for points, 32 for images", at_least=1
+        None, "components of z; None: 2 for points, 32 for images", at_least=1
     )
     noise_inputs: int = penchant.option(2, "components of the encoder's noise", at_least=1)
     # Networks for points, then for images.
@@ -405,10 +410,10 @@ class BidirectionalReconstruction(penchant.Probe):
         (500, 500), "hidden layers of encoder and decoder of points", at_least=1
     )
     discriminator: tuple[int, ...] = penchant.option(
-        (400, 400, 400), "hidden layers of the networks that judge points", at_least=1
+        (400, 400, 400), "hidden layers of the discriminators of points", at_least=1
     )
     channels: tuple[int, ...] = penchant.option(
-        (64, 128, 256), "feature maps for images, as the discriminator meets them", at_least=1
+        (64, 128, 256), "feature maps for images, in the order of the discriminator", at_least=1
     )
     hidden: int = penchant.option(1024, "linear layer of discriminators of images", at_least=1)
     statistics_channels: tuple[int, ...] = penchant.option(
@@ -424,7 +429,7 @@ class BidirectionalReconstruction(penchant.Probe):
         at_most=1,
     )
     trainings: int = penchant.option(3, "independent trainings of each model", at_least=1)
-    samples: int = penchant.option(10000, "test samples judged, at most", at_least=2)
+    samples: int = penchant.option(10000, "test samples evaluated, at most", at_least=2)
     classifier_steps: int = penchant.option(1000, "training steps of the classifier", at_least=1)
 
 

@@ -17,13 +17,13 @@ FAMILIES = (
 
 @attrs.frozen
 class MutualInformation(penchant.Probe):
-    """Mutual information between two variables: input, label, or a layer with declared noise.
+    """Mutual information between two variables: input, label, or a layer with added noise.
 
     `first` and `second` are `input`, `label` or `layer:NAME`. A layer of a network is a function of
-    the input, so their information is infinite unless noise is added: `noise_std` says how much.
-    With an architecture, `eval_steps` follows the information along its training. Several
-    estimators may be given. The null is the estimate for shuffled pairs. All samples are used
-    unless `samples` says otherwise.
+    the input, so their mutual information is infinite unless noise is added (`noise_std`). With an
+    architecture, `eval_steps` measures the information during training. Several estimators can be
+    compared. The null is the estimate for shuffled pairs. All samples are used unless `samples` is
+    set.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
 
@@ -32,7 +32,7 @@ class MutualInformation(penchant.Probe):
 
     name = "mutual-information"
     example = "penchant probe mutual-information -d correlated-gaussians"
-    question = "How much do two variables tell about each other?"
+    question = "How much information does a layer carry about the input or the label?"
     target = "penchant_mine.probes.mutual_information:run"
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
@@ -47,7 +47,7 @@ class MutualInformation(penchant.Probe):
             "the same on the samples that the estimator was trained on; null: shuffled pairs"
         ),
         "{mutual-information}-bias": (
-            "with calibrate: its error for normal pairs of as many samples and dimensions; null: 0"
+            "with calibrate: its bias for normal pairs of the same number and dimensions; null: 0"
         ),
     }
     arrays = {
@@ -65,43 +65,46 @@ class MutualInformation(penchant.Probe):
         "standard deviation of normal noise on a layer, in units of that of its activations",
         at_least=0,
     )
-    samples: int | None = penchant.option(None, "pairs used, the first ones; none: all", at_least=2)
+    samples: int | None = penchant.option(
+        None, "number of pairs, the first ones; None: all", at_least=2
+    )
     split: str | None = penchant.option(
         None,
-        "which samples of the dataset; none: train where a layer is asked for, else both",
+        "samples of the dataset; None: train if a variable is a layer, else both",
         choices=("train", "test", "both"),
     )
-    # When along the training of the network.
+    # When to measure during training.
     eval_steps: tuple[int, ...] | None = penchant.option(
-        None, "training steps at which to measure; none: the end", at_least=0
+        None, "training steps at which to measure; None: the end", at_least=0
     )
     calibrate: bool = penchant.option(
         False,
-        "measure each estimator's error for normal pairs with as much information, samples and "
+        "measure the bias of each estimator for normal pairs with the same information, number and "
         "dimensions",
     )
 
 
 @attrs.frozen
 class InformationBenchmark(penchant.Probe):
-    """Estimators of mutual information against the truth: bias, spread, coverage.
+    """Bias, spread and coverage of estimators of mutual information for pairs with a known value.
 
-    Coverage is how often two standard errors cover the truth. Families: `gaussian` (parameter rho),
-    `nonlinear` (x uniform, z = f(x) + sigma e; parameter sigma), `mixture` (one sign, two noises;
-    sigma), `student` (degrees of freedom), `discrete` (sign and sign plus noise; sigma), `spiral`
-    (turned normals; rho), `uniform` (uniform x plus uniform noise; its width), `dense` and `sparse`
-    (normals with all components correlated, or two; rho), `asinh`, `half-cube`, `wiggly` and
-    `bimodal` (normals after a map that can be undone; rho), `asinh-student` (degrees of freedom).
-    Give your own `inputs` and `samples`, or a dataset, whose numbers are then used with normal
-    pairs: that is the bias to expect of an estimate on it. Equal noise does not mean equal
-    information (f = x, x^3, sin x differ): truth is integrated.
+    Coverage is how often two standard errors cover the true value. Families: `gaussian` (parameter
+    rho), `nonlinear` (x uniform, z = f(x) + sigma e; parameter sigma), `mixture` (one sign, two
+    noises; sigma), `student` (degrees of freedom), `discrete` (sign and sign plus noise; sigma),
+    `spiral` (turned normals; rho), `uniform` (uniform x plus uniform noise; its width), `dense` and
+    `sparse` (normals with all components correlated, or two; rho), `asinh`, `half-cube`, `wiggly`
+    and `bimodal` (normals after a map that can be undone; rho), `asinh-student` (degrees of
+    freedom). With your own `inputs` and `samples`, or with a dataset (whose numbers are then used
+    with normal pairs), the probe measures the bias to expect for an estimate on such data. Equal
+    noise does not mean equal information (f = x, x^3, sin x differ); true values are numerical
+    integrals.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018, figures 1 and 2
     (thesis: 5.1 and 5.2).
     """
 
     name = "information-benchmark"
-    question = "How far are estimators of mutual information from the truth?"
+    question = "How far are estimates of mutual information from the true value?"
     target = "penchant_mine.probes.information_benchmark:run"
     figures = "penchant_mine.figures.information_benchmark:draw"
     needs = ("continuous-inputs",)
@@ -126,7 +129,7 @@ class InformationBenchmark(penchant.Probe):
             "mean estimate over independent samples; its error is at least the stated one"
         ),
         "train-{mutual-information}": "mean value on training samples",
-        "error-{mutual-information}": "what the estimator states as its standard error, mean",
+        "error-{mutual-information}": "standard error stated by the estimator, mean",
         "warned-{mutual-information}": "share of estimates that came with a warning",
     }
     presets = {
@@ -147,7 +150,7 @@ class InformationBenchmark(penchant.Probe):
         },
     }
 
-    # What pairs are drawn.
+    # Pairs.
     family: str = penchant.option(
         "gaussian",
         "pairs of variables",
@@ -155,9 +158,9 @@ class InformationBenchmark(penchant.Probe):
     )
     inputs: int = penchant.option(1, "components of x", at_least=1)
     inputs_z: int | None = penchant.option(
-        None, "components of z, for normal pairs; none: as many as x", at_least=1
+        None, "components of z, for normal pairs; None: as many as x", at_least=1
     )
-    # The parameter, and what else a family depends on.
+    # Parameters of the family.
     grid: tuple[float, ...] = penchant.option(RHOS, "values of the family's parameter")
     maps: tuple[str, ...] = penchant.option(
         ("identity",), "functions f of the family nonlinear, each with the whole grid", choices=MAPS
@@ -169,9 +172,9 @@ class InformationBenchmark(penchant.Probe):
         below=1,
     )
     turns: float = penchant.option(
-        1.0, "half turns a unit of length, for the family spiral", at_least=0
+        1.0, "half turns per unit of length, for the family spiral", at_least=0
     )
-    # How many, and how often.
+    # Number of pairs and repeats.
     samples: int = penchant.option(10000, "pairs", at_least=10)
     repeats: int = penchant.option(5, "independent sets of samples", at_least=1)
 

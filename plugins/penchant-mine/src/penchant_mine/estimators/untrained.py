@@ -52,7 +52,9 @@ def answer(
     if samples < FEW:
         doubts.append(f"only {samples} pairs")
     if value > math.log(samples) - 1:
-        doubts.append(f"the value is near log({samples}), the most that so many samples can show")
+        doubts.append(
+            f"the value is near log({samples}), the largest value that {samples} samples can show"
+        )
     # What was not shuffled has no null, rather than a null of 0.
     null = null_of(nulls) if nulls else {}
     return Information(

@@ -75,12 +75,12 @@ def _panel(
     ylabel: str,
 ) -> None:
     top, null = 0.0, None
-    for place, name in enumerate(VARIANTS):
+    for position, name in enumerate(VARIANTS):
         values = result.arrays[f"{key}-by-training-{name}"]
         found = result.quantities[f"{key}-{name}"]
         # Trainings at the left of their mean.
         axes.plot(
-            [place - 0.15] * len(values),
+            [position - 0.15] * len(values),
             values,
             "o",
             color=BLUE,
@@ -94,7 +94,7 @@ def _panel(
         # One training has no error.
         error = None if found.stderr is None else 2 * found.stderr
         axes.errorbar(
-            [place + 0.1],
+            [position + 0.1],
             [found.value],
             error,
             fmt="_",

@@ -17,13 +17,13 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     if len(np.unique(result.arrays["maps"])) > 1:
         figures["maps"] = captioned(
             _maps(result),
-            f"Rows would be equal if equal noise meant equal information. {_farthest(result)}",
+            f"For equal noise the information depends on f. {_farthest(result)}",
             title="Information of z = f(x) + noise, by f and noise",
         )
     figures["information"] = captioned(
         _curves(result),
-        "Estimates with two standard errors over independent samples, against the known truth.",
-        title=f"Estimators against known information ({family} pairs)",
+        "Estimates with two standard errors over independent samples, and the true values.",
+        title=f"Estimates and true information ({family} pairs)",
     )
     return figures
 

@@ -31,7 +31,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         "errors": captioned(
             _errors(result),
             "Misclassified test samples with two standard errors; bars: published at full scale.",
-            title="Errors of regularised classifiers",
+            title="Test error of regularised classifiers",
         )
     }
     if "betas" in result.arrays:
@@ -47,13 +47,13 @@ def _fall(result: penchant.Result) -> str:
     """What the largest beta does to both bounds, in nats."""
     changes = []
     for name, label in (("information-by-beta", "upper"), ("lower-by-beta", "lower")):
-        first, last = (result.arrays[name][place] for place in _ends(result))
+        first, last = (result.arrays[name][position] for position in _ends(result))
         changes.append(f"the {label} bound goes from {first:.3g} to {last:.3g} nats")
-    lowest, highest = (result.arrays["betas"][place] for place in _ends(result))
+    lowest, highest = (result.arrays["betas"][position] for position in _ends(result))
     listed = " and ".join(changes)
     return (
-        f"From beta {lowest:g} to {highest:g} {listed}. A lower bound that falls alone is hidden "
-        "from the estimator, not forgotten."
+        f"From beta {lowest:g} to {highest:g} {listed}. If only the lower bound falls, the "
+        "estimator misses information that is still there."
     )
 
 
@@ -67,13 +67,13 @@ def _errors(result: penchant.Result) -> Figure:
     names = list(result.options["rows"])
     figure = Figure(figsize=(6.4, 0.38 * len(names) + 1.6))
     axes = figure.subplots()
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     found = [result.quantities[f"error-{name}"] for name in names]
     values = [100 * quantity.value for quantity in found]
     errors = [200 * quantity.stderr for quantity in found]
     axes.errorbar(
         values,
-        places,
+        positions,
         xerr=errors,
         fmt="o",
         color=BLUE,
@@ -83,16 +83,16 @@ def _errors(result: penchant.Result) -> Figure:
     published = [PUBLISHED.get(name, np.nan) for name in names]
     axes.plot(
         published,
-        places,
+        positions,
         "|",
         color=ORANGE,
         markersize=10,
         label="published (full scale)",
     )
-    axes.set_yticks(places, names)
+    axes.set_yticks(positions, names)
     axes.invert_yaxis()
     chance = 100 * found[0].null
-    axes.set(xlabel=f"misclassified, % (the commonest class: {chance:.0f})", xlim=(0, None))
+    axes.set(xlabel=f"misclassified, % (most frequent class: {chance:.0f})", xlim=(0, None))
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
     return figure
 

@@ -64,12 +64,12 @@ def _side_by_side(
 ) -> Figure:
     figure = Figure(figsize=(1.4 * len(labels) + 2.2, 3.6))
     axes: Axes = figure.subplots()
-    for place, label in enumerate(labels):
-        colour = COLOURS[place % len(COLOURS)]
+    for position, label in enumerate(labels):
+        colour = COLOURS[position % len(COLOURS)]
         values = result.arrays[f"information-{label}"]
         errors = 2 * result.arrays[f"information-{label}-stderr"]
         axes.errorbar(
-            [place],
+            [position],
             values,
             errors,
             fmt="o",
@@ -81,8 +81,8 @@ def _side_by_side(
         if null is not None:
             axes.hlines(
                 null,
-                place - 0.2,
-                place + 0.2,
+                position - 0.2,
+                position + 0.2,
                 color=colour,
                 linestyle="--",
             )

@@ -357,7 +357,7 @@ def _model(
         makers["statistics"] = None
     if variant != "alice-adversarial":
         makers["pair_discriminator"] = None
-    # A network's seed depends on its place in the list, not on the variant.
+    # A network's seed depends on its position in the list, not on the variant.
     made = {}
     for number, (name, make) in enumerate(makers.items()):
         if make is not None:

@@ -91,7 +91,7 @@ def _check(data: Data) -> None:
     """Refuse data whose modes nobody can tell apart."""
     if not data.classes and data.train.labels.numel() != len(data.train.labels):
         raise penchant.Error(
-            "gan-modes needs classes, or one number a sample as label, to tell modes apart"
+            "gan-modes needs labels that are classes, or one number per sample, to define modes"
         )
     inputs = data.train.inputs
     if bool((inputs == inputs[:1]).all()):
@@ -275,14 +275,14 @@ def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
         return data.train.labels, data.classes
     along = data.train.labels.flatten()
     # Cuts at equal frequency, from at most so many labels.
-    places = torch.linspace(
+    positions = torch.linspace(
         0,
         1,
         options.segments + 1,
         device=along.device,
         dtype=along.dtype,
     )
-    edges = torch.quantile(along[:100000], places[1:-1])
+    edges = torch.quantile(along[:100000], positions[1:-1])
     return torch.bucketize(along, edges.contiguous()), options.segments
 
 

@@ -55,9 +55,9 @@ def _items(
     """One shard an estimator, cell and draw, in this order."""
     items = []
     for number in range(estimators):
-        for place in range(cells):
+        for position in range(cells):
             for draw in range(repeats):
-                items.append({"estimator": number, "place": place, "draw": draw})
+                items.append({"estimator": number, "position": position, "draw": draw})
     return items
 
 
@@ -121,17 +121,17 @@ def _setting(options: InformationBenchmark, name: str) -> Setting:
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """One estimator on one sample; all estimators see the same samples."""
     options = _fitted_to_dataset(context.options, context)
-    place, draw = item["place"], item["draw"]
-    name, value = grid_of(options)[place]
+    position, draw = item["position"], item["draw"]
+    name, value = grid_of(options)[position]
     # Samples depend on cell and draw only, so that estimators see the same.
     pairs = FAMILIES[options.family].draw(
         _setting(options, name),
         value,
         options.samples,
-        context.generator("samples", place, draw),
+        context.generator("samples", position, draw),
     )
     x, z = (each.to(context.device, context.dtype) for each in pairs)
-    scope = context.scope("estimate", place, draw)
+    scope = context.scope("estimate", position, draw)
     estimate = scope.estimators("mutual-information")[item["estimator"]](x, z)
     return {
         "value": estimate.value,

@@ -21,12 +21,12 @@ COARSE_LEADING = {"name": "mixed-derivative", "method": "finite-difference", "le
 
 @attrs.frozen
 class GradientCovariance(penchant.Estimator):
-    """Second moment of input gradients over networks drawn from the initialisation.
+    """Second moment of input gradients over fresh networks.
 
     `finite-difference` is the published method: central differences with a step of 100 at a
-    Gaussian point shared by all networks. That is not a derivative at the point; as the step grows
-    it tends to `impulse`, the answer of the bias-free network to single pixels. `autograd` is the
-    local gradient. They answer different questions.
+    Gaussian point that all networks share. This is not a derivative at the point. As the step
+    grows, it tends to `impulse`, the response of the network without biases to single pixels.
+    `autograd` is the local gradient. The three methods measure different derivatives.
 
     Reference: Neural Anisotropy Directions, supplement, algorithm 1. The definition is uncentred;
     the published code centres.
@@ -53,11 +53,12 @@ class GradientCovariance(penchant.Estimator):
 
 @attrs.frozen
 class Nad(penchant.Probe):
-    """Directions of its input that an architecture prefers before it has seen data (NADs).
+    r"""Neural anisotropy directions (NADs): eigenvectors of the input-gradient second moment.
 
-    NADs are the eigenvectors of the second moment of input gradients over fresh networks, in the
-    order of their eigenvalues. The null is an isotropic architecture with the same gradient norms,
-    index by index: a sorted spectrum falls even where nothing is preferred.
+    The second moment is $\mathbb{E}_\theta[g g^\top]$, where $g$ is the gradient of the output with
+    respect to the input and the mean is over fresh networks. NADs are sorted by eigenvalue. Null:
+    gradients with the same norms in random directions. Compare eigenvalues with the null index by
+    index, because sorted eigenvalues decrease even without a preference.
 
     Of a trained network of your own, they are those of its gradients at samples of its dataset, and
     standard errors are over samples.
@@ -67,7 +68,7 @@ class Nad(penchant.Probe):
 
     name = "nad"
     example = "penchant probe nad -a lenet"
-    question = "Which directions of its input does an architecture prefer before it has seen data?"
+    question = "Which input directions does an architecture prefer before training?"
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
@@ -77,19 +78,19 @@ class Nad(penchant.Probe):
     quantities = {
         "trace": "mean squared norm of the gradient",
         "effective-rank": "exp of the entropy of the eigenvalues",
-        "directions-90": "how many directions carry 90 % of the trace",
-        "directions-above-null": "how many leading directions have eigenvalues above those of an "
-        "isotropic architecture; p is that of the first",
+        "directions-90": "number of directions that carry 90 % of the trace",
+        "directions-above-null": "number of leading directions with eigenvalues above those of "
+        "an isotropic architecture; p is for the first one",
     }
     arrays = {
-        "eigenvalues": "of the second moment, descending; 0 where they are rounding",
-        "eigenvalues-stderr": "over networks; missing where leaving out some leaves no eigenvalue",
+        "eigenvalues": "of the second moment, descending; 0 if below rounding",
+        "eigenvalues-stderr": "over networks; missing if the jackknife leaves no eigenvalue",
         "directions": "NADs: orthonormal rows, in the order of eigenvalues",
-        "residuals": "|G u - lambda u| of each pair, where pairs were found without the matrix",
+        "residuals": "|G u - lambda u| of each pair, if pairs were found without the matrix",
         "null-edges": "smallest and largest eigenvalue of an isotropic architecture with the same "
         "gradient norms",
         "null-eigenvalues": "eigenvalues of that architecture, index by index",
-        "null-eigenvalues-spread": "their standard deviation over draws",
+        "null-eigenvalues-spread": "their standard deviation over random draws",
         "second-moment": "the matrix itself, with store_matrix",
     }
     presets = {
@@ -98,9 +99,9 @@ class Nad(penchant.Probe):
         "fig-s9": {"networks": 1000, "estimators": {"directions": COARSE_LEADING}},
     }
 
-    networks: int = penchant.option(200, "networks drawn", at_least=2)
+    networks: int = penchant.option(200, "fresh networks", at_least=2)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
-    store_matrix: bool = penchant.option(False, "store the second moment itself")
+    store_matrix: bool = penchant.option(False, "store the second moment")
     samples: int = penchant.option(
         1000, "samples at which gradients of one trained network are taken", at_least=16
     )
@@ -113,13 +114,12 @@ class Nad(penchant.Probe):
 
 @attrs.frozen
 class NadAgreement(penchant.Probe):
-    """Do two estimators find the same directions?
+    """Overlap of the leading directions of two estimators, and correlation of their matrices.
 
-    Overlap of the first k directions, and correlation of the two second moments. Each estimator
-    has networks of its own, in groups, so that the correlation is not biased by sampling; the
-    nulls are random subspaces and a random rotation of one matrix. Compare like methods: on
-    networks with kinks a derivative at a point and a large step answer different questions. Both
-    estimators must give the whole matrix.
+    Each estimator uses its own independent networks, in groups, so the correlation is not biased by
+    sampling. The nulls are random subspaces and a random rotation of one matrix. Compare estimators
+    with the same method: on networks with kinks, a derivative at a point and a large step differ.
+    Both estimators must return the whole matrix.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 3.1 and
     figures S5 to S11.
@@ -148,10 +148,8 @@ class NadAgreement(penchant.Probe):
         "fig-s9": {"networks": 1000, "estimators": {"directions": COARSE}},
     }
 
-    networks: int = penchant.option(200, "networks drawn for each estimator", at_least=8)
-    groups: int = penchant.option(
-        8, "independent groups that they are in; leaving two out must leave two", at_least=4
-    )
+    networks: int = penchant.option(200, "fresh networks for each estimator", at_least=8)
+    groups: int = penchant.option(8, "independent groups of networks for the jackknife", at_least=4)
 
     def __attrs_post_init__(self) -> None:
         if self.networks < 2 * self.groups:

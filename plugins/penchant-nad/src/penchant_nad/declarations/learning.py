@@ -42,16 +42,16 @@ NADS = {"basis": "nad", "networks": 10000, "training": TWENTY}
 
 @attrs.frozen
 class DirectionalAccuracy(penchant.Probe):
-    """Test accuracy on linearly separable data, one direction of the input after another.
+    r"""Test accuracy on linearly separable data, by the direction that separates the classes.
 
-    For each direction v of a basis, a fresh network learns x = +-epsilon v + noise orthogonal to
-    v. A network without a preference would learn every direction alike. Beside the accuracy: the
-    loss while training, the steps to a small loss, and the accuracy with fewer or more training
-    samples. One training a direction says nothing about how trainings differ, so accuracies then
-    have no standard error, only the part of it that comes from the test samples.
+    For each direction $v$ of a basis, a fresh network learns $x = \pm\epsilon v + w$ with noise $w$
+    orthogonal to $v$. A network without a preference would learn every direction equally well. The
+    probe also reports the training loss, the number of steps to a small loss, and the accuracy for
+    other numbers of training samples. With one training per direction, accuracies have no standard
+    error over trainings, only its contribution from the test samples.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figures 1 to 3, 6
-    and S2 to S4, S12 to S14. What a small training loss is, is not said there: 0.01.
+    and S2 to S4, S12 to S14. The paper does not define a small training loss; here it is 0.01.
     """
 
     name = "directional-accuracy"
@@ -65,7 +65,7 @@ class DirectionalAccuracy(penchant.Probe):
     quantities = {
         "test-accuracy": "mean over directions",
         "rank-correlation": "Spearman correlation of test accuracy with minus the index",
-        "reached-share": "share of trainings that reached the loss asked for",
+        "reached-share": "share of trainings that reached `loss_target`",
     }
     arrays = {
         "indices": "of the directions in their basis",
@@ -76,7 +76,7 @@ class DirectionalAccuracy(penchant.Probe):
         "final-loss": "mean training loss at the end",
         "loss-curves": "training loss of every step, (directions, steps)",
         "steps-to-loss": "steps until the mean loss of a window of steps is below loss_target; "
-        "missing where it never was",
+        "missing if never",
         "train-sizes": "training samples of accuracy-by-size",
         "accuracy-by-size": "test accuracy, (sizes, directions)",
         "accuracy-by-size-sampling": "its standard error over test samples alone",
@@ -114,16 +114,18 @@ class DirectionalAccuracy(penchant.Probe):
     # Which directions.
     basis: str = penchant.option("nad", "which directions", choices=BASES)
     indices: tuple[int, ...] | None = penchant.option(
-        None, "which of the basis; none: every so many", at_least=0
+        None, "indices of the directions in the basis; None: see `every`", at_least=0
     )
-    every: int = penchant.option(64, "take every so manieth direction, from the first", at_least=1)
-    networks: int = penchant.option(2000, "networks drawn for the basis nad", at_least=2)
+    every: int = penchant.option(
+        64, "take every n-th direction, starting with the first", at_least=1
+    )
+    networks: int = penchant.option(2000, "fresh networks for the basis nad", at_least=2)
     directions: Any = penchant.option(
-        None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
+        None, "stored directions (rows) for the basis nad, instead of fresh networks", array=True
     )
     # The data along each of them.
     epsilon: float = penchant.option(
-        1.0, "distance of the classes from the plane between them", above=0
+        1.0, "distance of each class from the separating plane", above=0
     )
     margin: str = penchant.option(
         "paper", "paper: +-epsilon, code: +-epsilon / 2", choices=("paper", "code")
@@ -133,7 +135,7 @@ class DirectionalAccuracy(penchant.Probe):
     )
     train: int = penchant.option(10000, "training samples", at_least=2)
     test: int = penchant.option(10000, "test samples", at_least=2)
-    # What is looked at.
+    # Measurements.
     loss_target: float = penchant.option(0.01, "the small training loss of steps-to-loss", above=0)
     train_sizes: tuple[int, ...] | None = penchant.option(
         None, "further numbers of training samples, for accuracy-by-size", at_least=2
@@ -143,11 +145,11 @@ class DirectionalAccuracy(penchant.Probe):
 
 @attrs.frozen
 class PoisonedAccuracy(penchant.Probe):
-    """Test accuracy on clean images after training on images that give their class away.
+    """Test accuracy on clean images after training on images with a carrier that encodes the class.
 
-    A carrier along a NAD tells the class. If a network learns what its first NADs show before
-    anything else, a carrier at a low index hides the images from it and one at a high index does
-    not. The same network and order of samples serve every carrier.
+    The carrier lies along a NAD. If a network learns first along its leading NADs, it learns a
+    carrier at a low index instead of the images, and ignores one at a high index. Every carrier is
+    trained with the same initial network and order of samples.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figure 7 and
     supplement E. In K channels the pair of classes d = floor(y/2) uses NAD i + floor(d/K) in
@@ -156,7 +158,7 @@ class PoisonedAccuracy(penchant.Probe):
 
     name = "poisoned-accuracy"
     example = "penchant probe poisoned-accuracy -a lenet -d digits:resize=16"
-    question = "Does a network that sees an easier way to its labels still learn the images?"
+    question = "Does a network still learn the images if another cue also predicts the class?"
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images", "continuous-inputs")
@@ -195,41 +197,42 @@ class PoisonedAccuracy(penchant.Probe):
     }
 
     carriers: tuple[int, ...] = penchant.option(
-        (0, 100, 500, 900), "indices of the first NAD that carries the class", at_least=0
+        (0, 100, 500, 900), "index of the first NAD of each carrier", at_least=0
     )
     epsilon: float = penchant.option(
-        0.05, "size of the carrier, in units of the dataset's pixels", above=0
+        0.05, "amplitude of the carrier, in units of the pixels", above=0
     )
-    networks: int = penchant.option(2000, "networks drawn for the NADs", at_least=2)
+    networks: int = penchant.option(2000, "fresh networks for the NADs", at_least=2)
     directions: Any = penchant.option(
-        None, "stored single-channel NADs (rows) instead of drawing networks", array=True
+        None, "stored single-channel NADs (rows), instead of fresh networks", array=True
     )
     trainings: int = penchant.option(1, "trainings of each carrier", at_least=1)
 
 
 @attrs.frozen
 class FlippedAccuracy(penchant.Probe):
-    """Test accuracy on images, and on the same images with their NAD coefficients reversed.
+    r"""Test accuracy on images, and on the same images with their NAD coefficients reversed.
 
-    x' = U flip(U^T x) is a rotation: it loses nothing, but moves what is in the first NADs to the
-    last. A network whose preferences fit the images is worse on the flipped ones.
+    The map $x' = U \operatorname{flip}(U^\top x)$ is orthogonal: it loses no information, but moves
+    the content of the first NADs to the last ones. A network whose preferences fit the images has a
+    lower accuracy on the flipped ones.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, figure 8.
     """
 
     name = "flipped-accuracy"
     example = "penchant probe flipped-accuracy -a lenet -d digits:resize=16"
-    question = "Does accuracy fall when the data's preferred and disliked directions are exchanged?"
+    question = "Does a network need images whose energy lies along its preferred directions?"
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"
     needs = ("architecture", "dataset", "training", "classes", "images", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
-        "original-test-accuracy": "on images as they are",
+        "original-test-accuracy": "on the original images",
         "flipped-test-accuracy": "on flipped images",
-        "original-train-accuracy": "on images as they are",
+        "original-train-accuracy": "on the original images",
         "flipped-train-accuracy": "on flipped images",
-        "fall": "test accuracy on images as they are minus that on flipped ones, in pairs of the "
+        "fall": "test accuracy on original images minus that on flipped ones, in pairs of the "
         "same initial network and test images",
     }
     arrays = {
@@ -244,11 +247,11 @@ class FlippedAccuracy(penchant.Probe):
     }
 
     networks: int = penchant.option(
-        2000, "networks drawn for the NADs; at least as many as pixels", at_least=2
+        2000, "fresh networks for the NADs; at least as many as pixels", at_least=2
     )
     directions: Any = penchant.option(
         None,
-        "stored single-channel NADs (rows), all of them, instead of drawing networks",
+        "all single-channel NADs (rows), stored, instead of fresh networks",
         array=True,
     )
     trainings: int = penchant.option(1, "trainings of each representation", at_least=1)

@@ -1,4 +1,4 @@
-"""What the paper proves, beside what is measured."""
+"""Theorems of the paper, compared with measurements."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from penchant_nad.declarations.learning import BASES
 
 @attrs.frozen
 class Dipole(penchant.Probe):
-    """How fast a network learns to tell x from x + v: measured, and as bounded by its derivatives.
+    r"""Gradient norm of a dipole loss along each direction, compared with its theoretical bound.
 
-    E|grad_theta q(v)| for q(v) = g(|v.grad f|), g(t) = alpha t^2/2 + beta t, beside
-    alpha sqrt(v^T C v) sqrt(v^T E[M^T M] v) + beta E|M v| (the paper's lemma 2 prints alpha^2,
-    which is wrong), and P((v.grad f)^2 >= eta) beside v^T C v / eta (6). Measured side and bound
-    come from different networks. The null of an excess is what the largest of so many directions
-    would be if every bound were reached.
+    The measured side is $\mathbb{E}|\nabla_\theta q(v)|$ with $q(v) = g(|v \cdot \nabla f|)$ and
+    $g(t) = \alpha t^2 / 2 + \beta t$. The bound is
+    $\alpha \sqrt{v^\top C v} \sqrt{v^\top \mathbb{E}[M^\top M] v} + \beta \mathbb{E}|M v|$; lemma 2
+    of the paper prints $\alpha^2$, which is wrong. The probe also compares
+    $P((v \cdot \nabla f)^2 \ge \eta)$ with the Markov bound $v^\top C v / \eta$ (6). The two sides
+    use different networks. The null of an excess is the expected largest excess over the directions
+    if every bound were an equality.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 3.
     """
 
     name = "dipole"
     example = "penchant probe dipole -a lenet:activation=gelu --shape 1,32,32"
-    question = "How fast does a network learn to tell inputs apart along each direction?"
+    question = "How fast does a network learn to distinguish inputs along each direction?"
     target = "penchant_nad.probes.dipole:run"
     figures = "penchant_nad.figures.dipole:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
@@ -52,14 +54,16 @@ class Dipole(penchant.Probe):
     # Which directions.
     basis: str = penchant.option("dft-cosine", "which directions", choices=BASES)
     indices: tuple[int, ...] | None = penchant.option(
-        None, "which of the basis; none: every so many", at_least=0
+        None, "indices of the directions in the basis; None: see `every`", at_least=0
     )
-    every: int = penchant.option(32, "take every so manieth direction, from the first", at_least=1)
-    basis_networks: int = penchant.option(2000, "networks drawn for the basis nad", at_least=2)
+    every: int = penchant.option(
+        32, "take every n-th direction, starting with the first", at_least=1
+    )
+    basis_networks: int = penchant.option(2000, "fresh networks for the basis nad", at_least=2)
     directions: Any = penchant.option(
-        None, "stored directions (rows) instead of drawing networks for the basis nad", array=True
+        None, "stored directions (rows) for the basis nad, instead of fresh networks", array=True
     )
-    # The dipole along them, and the networks that see it.
+    # The dipole and the networks.
     networks: int = penchant.option(64, "networks measured, half of them for the bound", at_least=8)
     alpha: float = penchant.option(2.0, "alpha of g(t) = alpha t^2/2 + beta t", at_least=0)
     beta: float = penchant.option(0.0, "beta of g", at_least=0)
@@ -71,20 +75,20 @@ class Dipole(penchant.Probe):
 
 @attrs.frozen
 class PoolingTheory(penchant.Probe):
-    """What pooling loses and how it bends the loss, frequency by frequency.
+    """Accuracy and curvature of a linear model of pooling by frequency: theory and simulation.
 
-    Corrected theory against simulation: the best accuracy behind a filter and subsampling by
-    `stride` (theorem 1), the mean curvature of the loss of the linear model of pooling (lemma 1),
-    and its training loss. Deviations are in standard errors; their null is what the largest of so
-    many frequencies would be if the theory held. The paper's theorem has a factor too much, in its
-    text and another in its supplement; both are given beside.
+    The probe compares the corrected theory with simulations: the best accuracy after a filter and
+    subsampling by `stride` (theorem 1), the mean curvature of the loss of the linear model (lemma
+    1), and its training loss. Deviations are in standard errors. Their null is the expected largest
+    deviation over the frequencies if the theory holds. The theorem of the paper has one wrong
+    factor in the text and another in the supplement; the probe reports deviations from both.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 2,
     figure 4.
     """
 
     name = "pooling-theory"
-    question = "What does pooling lose, frequency by frequency?"
+    question = "Which frequencies does pooling make hard to learn?"
     target = "penchant_nad.probes.pooling_theory:run"
     figures = "penchant_nad.figures.pooling_theory:draw"
     quantities = {
@@ -100,7 +104,7 @@ class PoolingTheory(penchant.Probe):
         "theory": "best accuracy by the corrected theorem",
         "theory-text": "as printed in the text",
         "theory-supplement": "as printed in the supplement",
-        "simulation": "share of samples that the exact discriminant gets right",
+        "simulation": "accuracy of the exact discriminant on simulated samples",
         "response": "prefilter m_l",
         "zeta": "eps^2 m_l^2 / (sigma^2 max m^2)",
         "curvature": "mean second derivative of the loss along phi_l, measured",
@@ -123,10 +127,10 @@ class PoolingTheory(penchant.Probe):
     )
     # The two classes, and how often they are simulated.
     epsilon: float = penchant.option(
-        1.0, "distance of the classes from the plane between them", above=0
+        1.0, "distance of each class from the separating plane", above=0
     )
     sigma: float = penchant.option(1.0, "standard deviation of the noise", above=0)
-    every: int = penchant.option(1, "take every so manieth frequency", at_least=1)
+    every: int = penchant.option(1, "take every n-th frequency", at_least=1)
     simulations: int = penchant.option(
         10000, "samples (and networks) simulated at each frequency", at_least=100
     )
@@ -137,8 +141,8 @@ class PoolingTheory(penchant.Probe):
     )
     trainings: int = penchant.option(4, "trainings at each of them", at_least=2)
     steps: int = penchant.option(300, "steps of training", at_least=1)
-    batch: int = penchant.option(64, "samples a step", at_least=1)
-    learning_rate: float = penchant.option(0.1, "of SGD", above=0)
+    batch: int = penchant.option(64, "samples per step", at_least=1)
+    learning_rate: float = penchant.option(0.1, "learning rate of SGD", above=0)
     weight_std: float = penchant.option(
         0.5, "standard deviation of theta and phi before training", above=0
     )

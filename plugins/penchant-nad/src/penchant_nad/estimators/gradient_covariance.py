@@ -46,7 +46,7 @@ def estimate(
     size = torch.Size(architecture.shape).numel()
     if options.method == "finite-difference" and size > MANY_INPUTS:
         context.warn(
-            f"finite differences in {size} inputs are {2 * size} forward passes a network; "
+            f"finite differences in {size} inputs take {2 * size} forward passes per network; "
             "method=autograd takes one backward pass"
         )
     # Large inputs and few networks: their gradients say all, and are smaller than the matrix.
@@ -112,7 +112,7 @@ def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
             needed,
             device,
             what=f"the second moment of {size} inputs",
-            cure="draw fewer networks than inputs, whose gradients are kept instead",
+            hint="draw fewer networks than inputs, whose gradients are kept instead",
         )
     except ValueError as error:
         raise penchant.Error(str(error)) from None

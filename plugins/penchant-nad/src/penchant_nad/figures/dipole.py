@@ -9,7 +9,7 @@ from penchant_numerics.pictures import BLUE, ORANGE, captioned, log_ticks
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation")
     if quantity is None or quantity.missing:
         return None
@@ -44,10 +44,10 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     right.set(ylabel="share of networks above eta")
     excess = result.quantities["largest-excess"]
     caption = (
-        "Measured sides and their bounds by direction. Left: lemma 2; right: Markov's inequality. "
+        "Measured values and their bounds by direction. Left: lemma 2; right: Markov's inequality. "
         f"Largest excess over the bound of lemma 2: {excess}."
     )
-    title = "How fast a dipole is learnt, and what bounds it"
+    title = "Learning speed of a dipole, and its bounds"
     return {"bounds": captioned(figure, caption, title=title)}
 
 
@@ -57,13 +57,13 @@ def _sides(
     measured: str,
     bound: str,
 ) -> None:
-    places = result.arrays["indices"]
+    positions = result.arrays["indices"]
     for name, label, colour, marker in (
         (measured, "measured", BLUE, "o"),
         (bound, "bound", ORANGE, "_"),
     ):
         axes.errorbar(
-            places,
+            positions,
             result.arrays[name],
             result.arrays[f"{name}-stderr"],
             fmt=marker,

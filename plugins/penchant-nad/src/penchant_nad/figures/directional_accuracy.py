@@ -148,7 +148,7 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
     # A map of steps where any direction reached the loss.
     steps = result.arrays["steps-to-loss"]
     if np.isfinite(steps).any():
-        drawn = frequency_map(result, steps, label="steps to the loss asked for")
+        drawn = frequency_map(result, steps, label="steps to the target loss")
         found["steps-map"] = captioned(
             drawn,
             f"Steps by frequency; {beside} or never reached that loss.",
@@ -243,8 +243,8 @@ def _loss_curve(
 def _some(count: int) -> list[int]:
     """Places of at most so many directions that a legend can name them."""
     shown = min(SHOWN, count)
-    places = np.linspace(0, count - 1, shown)
-    whole = {round(place) for place in places}
+    positions = np.linspace(0, count - 1, shown)
+    whole = {round(position) for position in positions}
     return sorted(whole)
 
 

@@ -11,16 +11,14 @@ from penchant_nad.shared.errors import known_error
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("fall")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Test accuracy falls when preferred and disliked directions of the data are "
-        "exchanged",
-        below="Test accuracy rises when preferred and disliked directions of the data are "
-        "exchanged",
-        neither="Exchanging preferred and disliked directions makes no significant difference "
+        above="Test accuracy falls when preferred and weak directions of the data are exchanged",
+        below="Test accuracy rises when preferred and weak directions of the data are exchanged",
+        neither="Exchanging preferred and weak directions makes no significant difference "
         "in test accuracy",
     )
 
@@ -29,11 +27,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Test and training accuracy on both representations."""
     figure = Figure(figsize=(4.8, 3.6))
     axes = figure.subplots()
-    places = np.arange(2)
+    positions = np.arange(2)
     # Test and training beside each other, original and flipped.
     for shift, name, colour in ((-0.2, "test", BLUE), (0.2, "train", GREY)):
         axes.bar(
-            places + shift,
+            positions + shift,
             result.arrays[f"{name}-accuracy"],
             0.38,
             yerr=known_error(result, f"{name}-accuracy"),
@@ -51,7 +49,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     names = result.labels.get("variants", ("original", "flipped"))
     axes.set(
-        xticks=places,
+        xticks=positions,
         xticklabels=names,
         ylabel="accuracy",
         ylim=(0, 1.05),
@@ -59,6 +57,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
         "Accuracy on images and on the same images with their NAD coefficients in reverse order, "
-        f"a rotation that loses nothing. Fall: {result.quantities['fall'].verdict}."
+        f"an orthogonal map. Fall: {result.quantities['fall'].verdict}."
     )
     return {"accuracy": captioned(figure, caption, title="Images and flipped images")}

@@ -74,12 +74,13 @@ def _eigenvalues(result: penchant.Result) -> Figure:
     above = _count_above(result)
     if above is not None:
         seen = (
-            "Eigenvalues of the second moment, beside those that an isotropic architecture with "
-            f"the same gradient norms has at the same index: the first {above} lie above it."
+            "Eigenvalues of the second moment, and those of gradients with the same norms in "
+            "random "
+            f"directions at the same index: the first {above} lie above."
         )
     if above == 0:
         seen = seen.replace("the first 0 lie", "not even the first lies")
-    return captioned(figure, seen, title="How strongly directions are preferred")
+    return captioned(figure, seen, title="Eigenvalues of the second moment")
 
 
 def _count_above(result: penchant.Result) -> int | None:

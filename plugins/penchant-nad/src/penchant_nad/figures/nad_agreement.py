@@ -10,7 +10,7 @@ from penchant_numerics.pictures import BLUE, FAINT, captioned, palette, spectrum
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("corr")
     if quantity is None or quantity.missing:
         return None
@@ -38,10 +38,10 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             axes=right,
         )
     caption = (
-        "Left: how much of the first k directions both estimators share, beside random subspaces; "
+        "Left: overlap of the first k directions of both estimators, and of random subspaces; "
         "bands are two standard errors. Right: both spectra."
     )
-    return {"agreement": captioned(figure, caption, title="Do two estimators agree?")}
+    return {"agreement": captioned(figure, caption, title="Agreement of two estimators")}
 
 
 def _overlap(axes: Axes, result: penchant.Result) -> None:

@@ -11,13 +11,13 @@ from penchant_nad.shared.errors import known_error
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rise")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="A carrier along a disliked direction does less harm to clean accuracy",
-        below="A carrier along a disliked direction does more harm to clean accuracy",
+        above="A carrier along a weak direction reduces clean accuracy less",
+        below="A carrier along a weak direction reduces clean accuracy more",
         neither="The direction of the carrier makes no significant difference to clean accuracy",
     )
 
@@ -44,7 +44,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     figure.axes[0].set_ylim(0, 1.05)
     caption = (
-        "Accuracy after training on images that a carrier along a NAD gives away, by its index."
+        "Accuracy after training on images with a carrier of the class along a NAD, by its index."
     )
     rise = result.quantities.get("rise")
     if rise is not None:

@@ -19,7 +19,7 @@ from penchant_numerics.pictures import (
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation")
     if quantity is None or quantity.missing:
         return None
@@ -43,11 +43,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _accuracy(result: penchant.Result) -> Figure:
     """Simulation, corrected theorem, and the paper's two versions."""
     arrays = result.arrays
-    places = arrays["frequencies"]
+    positions = arrays["frequencies"]
     figure = Figure(figsize=SIZE)
     axes = figure.subplots()
     axes.errorbar(
-        places,
+        positions,
         arrays["simulation"],
         arrays["simulation-stderr"],
         fmt=".",
@@ -55,7 +55,7 @@ def _accuracy(result: penchant.Result) -> Figure:
         label="simulation",
     )
     axes.plot(
-        places,
+        positions,
         arrays["theory"],
         color=ORANGE,
         label="theorem, corrected",
@@ -66,7 +66,7 @@ def _accuracy(result: penchant.Result) -> Figure:
         ("theory-supplement", ":", "in the supplement"),
     ):
         axes.plot(
-            places,
+            positions,
             arrays[name],
             style,
             color=GREY,
@@ -81,21 +81,21 @@ def _accuracy(result: penchant.Result) -> Figure:
     )
     axes.set(
         xlabel="frequency",
-        ylabel="best accuracy behind pooling",
+        ylabel="best accuracy after pooling",
         ylim=(0.45, 1.03),
     )
     axes.legend()
     caption = (
-        "Simulated accuracies beside the theorem, corrected and as printed. Largest deviation from "
+        "Simulated accuracies and the theorem, corrected and as printed. Largest deviation from "
         f"the corrected one: {result.quantities['deviation'].verdict}."
     )
-    return captioned(figure, caption, title="What pooling loses by frequency")
+    return captioned(figure, caption, title="Best accuracy after pooling, by frequency")
 
 
 def _curvature(result: penchant.Result) -> Figure:
     """Mean curvature along phi_l and theta_(l mod M) above, the ratio zeta below."""
     arrays = result.arrays
-    places = arrays["frequencies"]
+    positions = arrays["frequencies"]
     figure = Figure(figsize=(6.0, 4.6))
     upper, lower = figure.subplots(
         2,
@@ -109,7 +109,7 @@ def _curvature(result: penchant.Result) -> Figure:
         ("theta-curvature", GREEN, "readout"),
     ):
         upper.errorbar(
-            places,
+            positions,
             arrays[name],
             arrays[f"{name}-stderr"],
             fmt=".",
@@ -117,7 +117,7 @@ def _curvature(result: penchant.Result) -> Figure:
             label=f"{label}, measured",
         )
         upper.plot(
-            places,
+            positions,
             arrays[f"{name}-theory"],
             color=colour,
             linewidth=1,
@@ -125,13 +125,13 @@ def _curvature(result: penchant.Result) -> Figure:
         )
     upper.set_ylabel("mean second derivative\nof the loss")
     upper.legend(ncols=2)
-    lower.plot(places, arrays["zeta"], color=ORANGE)
+    lower.plot(positions, arrays["zeta"], color=ORANGE)
     lower.set(xlabel="frequency", ylabel="zeta")
     caption = (
-        "Measured curvatures beside the corrected lemma. Largest deviation: "
+        "Measured curvatures and the corrected lemma. Largest deviation: "
         f"{result.quantities['curvature-deviation'].verdict}."
     )
-    return captioned(figure, caption, title="How pooling bends the loss by frequency")
+    return captioned(figure, caption, title="Curvature of the loss after pooling, by frequency")
 
 
 def _loss_curves(result: penchant.Result) -> Figure:

@@ -2,7 +2,7 @@
 
 Two counts: exp of the entropy of their shares (the effective rank), and how many of the largest
 carry 90 % of the sum. The second is a whole number, which leaving out a few networks often does
-not change although other networks would; so its error is that of the place between two whole
+not change although other networks would; so its error is that of the position between two whole
 numbers where 90 % are reached, and of rounding it up, which is uniform: 1 / sqrt(12).
 """
 
@@ -71,21 +71,21 @@ def place_of_90(eigenvalues: Tensor) -> float:
     return whole + float(part)
 
 
-def place_stderr(spectra: Tensor) -> float | None:
+def position_stderr(spectra: Tensor) -> float | None:
     """The standard error of `directions_90` from spectra (parts, k) with one part left out."""
-    places = [place_of_90(spectrum) for spectrum in spectra]
-    error = jackknife(places)
+    positions = [place_of_90(spectrum) for spectrum in spectra]
+    error = jackknife(positions)
     if error is None:
         return None
     return math.hypot(error, _ROUNDING_UP)
 
 
-def place_null(spectra: Tensor) -> dict[str, float | None]:
+def position_null(spectra: Tensor) -> dict[str, float | None]:
     """The null of `directions_90`, from spectra (draws, k) without an effect."""
-    places = [place_of_90(spectrum) for spectrum in spectra]
+    positions = [place_of_90(spectrum) for spectrum in spectra]
     counts = [directions_90(spectrum) for spectrum in spectra]
-    # The spread of places, and of rounding them up.
-    found = null_of(places)
+    # The spread of positions, and of rounding them up.
+    found = null_of(positions)
     spread = found["null_spread"]
     if spread is None:
         return {**found, "null": float(np.mean(counts))}

@@ -40,14 +40,14 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
     basis = named_basis(options, context, networks=options.networks)
     indices = chosen_indices(options, basis)
 
-    # Directions go to workers once, items name their place.
+    # Directions go to workers once, items name their position.
     sizes = _sizes(options)
     items = []
     for size in sizes:
-        for place, index in enumerate(indices):
+        for position, index in enumerate(indices):
             for training in range(options.trainings):
                 item = {
-                    "place": place,
+                    "position": position,
                     "index": index,
                     "training": training,
                     "train": size,
@@ -121,7 +121,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     options: DirectionalAccuracy = context.options
     loaded = context.dataset(
         "linearly-separable",
-        direction=context.shared["directions"][item["place"]].cpu().numpy(),
+        direction=context.shared["directions"][item["position"]].cpu().numpy(),
         input_shape=list(context.architecture.shape),
         epsilon=options.epsilon,
         margin=options.margin,
@@ -129,7 +129,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
         train=item["train"],
         test=options.test,
     )
-    # The index, not the place: a direction has the same networks whatever others are chosen.
+    # The index, not the position: a direction has the same networks whatever others are chosen.
     number = item["index"] + _FURTHER * item["training"]
     network = context.network(number, outputs=OUTPUTS)
     return Learner(network, loaded.train, (number,), loaded.test)
@@ -196,7 +196,7 @@ def _by_size(
     """Test accuracies (sizes, directions), smallest size first."""
     values = _by_training(rows, "test-accuracy", options.trainings)
     values = values.reshape(len(sizes), -1, options.trainings)
-    # The probe's own number of samples stands first; here it takes its place.
+    # The probe's own number of samples stands first; here it takes its position.
     order = np.argsort(sizes)
     found = accuracies.accuracy_arrays("accuracy-by-size", values[order], options.test)
     return {"train-sizes": np.array(sizes)[order], **found}

@@ -192,10 +192,10 @@ def _quantities(
             "df": len(left_out) - 1,
         }
         ranks |= {"stderr": jackknife(_effective_ranks(left_out)), **over}
-        counts |= {"stderr": participation.place_stderr(left_out), **over}
+        counts |= {"stderr": participation.position_stderr(left_out), **over}
     if null is not None:
         ranks |= null_of(_effective_ranks(null), value=rank)
-        counts |= participation.place_null(null)
+        counts |= participation.position_null(null)
     quantities = {
         "trace": trace,
         "effective-rank": penchant.Quantity(**ranks),

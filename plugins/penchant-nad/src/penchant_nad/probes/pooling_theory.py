@@ -143,8 +143,8 @@ def _curves(
     The means (frequencies, trainings) are over steps.
     """
     # Few frequencies may be fewer than the curves that were asked for.
-    places = np.linspace(0, len(chosen) - 1, options.curves)
-    picked = sorted({chosen[round(place)] for place in places})
+    positions = np.linspace(0, len(chosen) - 1, options.curves)
+    picked = sorted({chosen[round(position)] for position in positions})
     rows = list(context.map(follow, picked))
     losses = np.stack([row["losses"] for row in rows])  # (frequencies, trainings, steps)
     mean, stderr = mean_and_stderr(losses, axis=1)
@@ -218,8 +218,8 @@ def _correlation(
     """Is training slow where zeta is small? The frequencies are given, trainings are drawn."""
     # Curves were taken at some of the frequencies only.
     followed = arrays["curve-frequencies"]
-    places = np.searchsorted(arrays["frequencies"], followed)
-    order = -arrays["zeta"][places]
+    positions = np.searchsorted(arrays["frequencies"], followed)
+    order = -arrays["zeta"][positions]
     found = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")
     if not found:
         return {}

@@ -165,9 +165,9 @@ def chosen_indices(options: Choice, basis: Basis) -> list[int]:
     last = max(indices)
     if last >= count:
         drawn = options.basis == "nad" and options.directions is None
-        cure = "; more networks give more directions" if drawn else ""
+        hint = "; more networks give more directions" if drawn else ""
         raise penchant.Error(
-            f"the basis {options.basis} has {count} directions, found index {last}{cure}"
+            f"the basis {options.basis} has {count} directions, found index {last}{hint}"
         )
     if len(set(indices)) < len(indices):
         raise penchant.Error(f"indices must differ, found {indices}")

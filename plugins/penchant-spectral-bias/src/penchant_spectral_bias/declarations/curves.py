@@ -15,39 +15,39 @@ FIRST = tuple(range(5, 51, 5))
 AROUND = tuple(range(20, 201, 20))
 RISING = tuple(round(0.1 * number, 1) for number in range(1, 11))
 
-EMBEDDING = "where the curve lies in a larger input: in random directions, or its first values"
+EMBEDDING = "embedding of the curve in a larger input: random directions, or the first values"
 EMBEDDINGS = ("random", "coordinates")
-LOOKS = "steps between two looks at the network"
+EVAL_EVERY = "training steps between evaluations"
 
 
 @attrs.frozen
 class _OnCurve(penchant.Probe):
-    """What probes of a regressed wave share."""
+    """Options that probes of a regressed wave share."""
 
     frequencies: tuple[int, ...] = penchant.option(
-        (1, 2, 3, 4, 5, 6, 7, 8), "of the target: cycles along the curve", at_least=1
+        (1, 2, 3, 4, 5, 6, 7, 8), "frequencies of the target, in cycles along the curve", at_least=1
     )
     amplitudes: tuple[float, ...] | None = penchant.option(
-        None, "of the target, one a frequency; nothing: all 1", above=0
+        None, "amplitudes of the target, one per frequency; None: all 1", above=0
     )
     samples: int = penchant.option(64, "training samples along the curve", at_least=3)
-    trainings: int = penchant.option(5, "trainings, each with phases of its own", at_least=1)
+    trainings: int = penchant.option(5, "trainings, each with its own phases", at_least=1)
     petals: int | None = penchant.option(
-        None, "petals of the flower that the wave lies on; nothing: a straight line", at_least=0
+        None, "petals of the flower that carries the wave; None: a straight line", at_least=0
     )
     embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
 
 
 @attrs.frozen
 class FrequencyLearning(_OnCurve):
-    """Which frequencies of its target a network learns first.
+    r"""Spectrum of a network during training on a sum of sinusoids.
 
-    A network regresses a sum of sinusoids along a line or a flower, placed in the architecture's
-    input whatever its shape, and its spectrum is followed over training. How much of a frequency is
-    learnt is the projection on the target's wave, Re(f_k conj t_k) / |t_k|^2: a spectrum divided by
-    the target's amplitude also counts what leaks in from others, the more the smaller that is.
-    The control is the same training with samples dealt at random, anew for every training, where no
-    frequency is smoother than another: its order is around 0, for rising amplitudes too.
+    The sinusoids lie along a line or a flower, which is embedded in the architecture's input of any
+    shape. The learnt share of a frequency is the projection on the target's wave,
+    $\operatorname{Re}(f_k \overline{t_k}) / |t_k|^2$. Dividing by the target's amplitude would also
+    count leakage from other frequencies, most where that amplitude is small. The control is the
+    same training with targets randomly permuted among samples, so that no frequency is smoother
+    than another; its rank correlation is about 0, also for rising amplitudes.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiments 1, 5.
     """
@@ -60,31 +60,31 @@ class FrequencyLearning(_OnCurve):
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("sinusoids", "flower")
     quantities = {
-        "rank-correlation": "of how late a frequency is learnt with the frequency, mean over "
-        "trainings; late is minus the learnt share, averaged over training",
-        "first-fit-rank-correlation": "of the first step at which a frequency is learnt with the "
-        "frequency, mean over trainings; never comes last",
-        "shuffled-rank-correlation": "rank-correlation where samples are dealt at random: about 0",
+        "rank-correlation": "of the frequency with how late it is learnt, mean over trainings; "
+        "how late: minus the learnt share, averaged over training",
+        "first-fit-rank-correlation": "of the frequency with the first step at which it is "
+        "learnt, mean over trainings; frequencies never learnt rank last",
+        "shuffled-rank-correlation": "rank-correlation with permuted targets: about 0",
         "above-control": "rank-correlation minus shuffled-rank-correlation",
-        "learnt-frequencies": "frequencies that were ever learnt, mean over trainings; null: where "
-        "samples are dealt at random",
-        "final-loss": "mean squared error at the end; null: the variance of the target",
+        "learnt-frequencies": "number of frequencies that were learnt, mean over trainings; null: "
+        "permuted targets",
+        "final-loss": "mean squared error at the end; null: loss of the best constant prediction",
         "petal-loss-gain": "final loss with fewest petals minus that with most, on the same waves",
     }
     arrays = {
         "frequencies": "of the target",
-        "steps": "at which the network was looked at",
+        "steps": "training steps of the evaluations",
         "amplitude": "of the learnt function over the target's (steps x frequencies), mean",
         "learnt-share": "projection on the target's wave over its square (steps x frequencies), "
         "mean over trainings",
-        "shuffled-learnt-share": "the same where samples are dealt at random",
+        "shuffled-learnt-share": "the same with permuted targets",
         "first-fit": "first step at which the mean learnt share is large enough (frequencies); "
-        "missing where it never is",
+        "missing if never",
         "loss": "mean squared error (steps), mean over trainings",
         "spectral-norms": "largest singular value of every weight (steps x layers), mean",
         "prediction": "of the first training (steps x samples)",
         "target": "of the first training (samples)",
-        "petals": "of all flowers that were compared",
+        "petals": "petals of the compared flowers",
         "petal-losses": "mean squared error on each (petals x steps), mean over trainings",
     }
     # experiment 1: ten waves on a line
@@ -120,13 +120,13 @@ class FrequencyLearning(_OnCurve):
         "fig-a-1": _LINE,
     }
 
-    eval_every: int = penchant.option(25, LOOKS, at_least=1)
+    eval_every: int = penchant.option(25, EVAL_EVERY, at_least=1)
     learnt_at: float = penchant.option(
-        0.8, "share of a frequency's wave at which it counts as learnt", above=0
+        0.8, "learnt share from which on a frequency counts as learnt", above=0
     )
-    # One alone says little: the order of a dealt wave varies by 0.5 from draw to draw.
+    # The rank correlation of one control training has a standard deviation of 0.5.
     shuffled_trainings: int = penchant.option(
-        5, "trainings of the control with samples dealt at random", at_least=0
+        5, "trainings of the control with permuted targets", at_least=0
     )
     compared_petals: tuple[int, ...] | None = penchant.option(
         None, "other flowers on which the same waves are learnt, for their loss", at_least=0
@@ -141,18 +141,18 @@ class FrequencyLearning(_OnCurve):
 
 @attrs.frozen
 class FrequencyRobustness(_OnCurve):
-    """Which frequencies of a trained network survive random changes of its parameters.
+    """Spectrum of trained networks after random perturbations of their parameters.
 
-    Parameters are moved by delta times random unit vectors; the spectrum is that of the mean
+    Parameters are moved by delta times random unit vectors. The spectrum is that of the mean
     perturbed function, relative to the unperturbed one, averaged over trainings. `noise-floor` is
-    what is left of the mean by chance, with so many perturbations.
+    the amplitude expected by chance for this number of perturbations.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 2.
     """
 
     name = "frequency-robustness"
     example = "penchant probe frequency-robustness -a 'mlp:widths=[256,256,256,256,256]' --shape 1"
-    question = "Which frequencies of a trained network survive changes of its parameters?"
+    question = "Which frequencies survive random changes of the parameters?"
     target = "penchant_spectral_bias.probes.frequency_robustness:run"
     figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
     needs = ("architecture", "training", "continuous-inputs")
@@ -162,8 +162,8 @@ class FrequencyRobustness(_OnCurve):
         "at the middle perturbation",
         "rank-correlation": "of minus the relative amplitude, averaged over perturbations, with "
         "the frequency, mean over trainings; null: the same networks before training",
-        "final-loss": "mean squared error of the unperturbed networks; null: the variance of the "
-        "target",
+        "final-loss": "mean squared error of the unperturbed networks; null: loss of the best "
+        "constant prediction",
     }
     arrays = {
         "frequencies": "of the target",
@@ -172,7 +172,7 @@ class FrequencyRobustness(_OnCurve):
         "(deltas x frequencies), mean over trainings",
         "single-amplitude": "mean of single perturbed functions over the unperturbed one "
         "(deltas x frequencies)",
-        "noise-floor": "relative amplitude of the mean of so many perturbed functions by chance "
+        "noise-floor": "relative amplitude of the mean perturbed function expected by chance "
         "(deltas x frequencies)",
         "amplitude": "of the unperturbed function over the target's (frequencies), mean",
     }
@@ -197,11 +197,11 @@ class FrequencyRobustness(_OnCurve):
 
 @attrs.frozen
 class ManifoldAccuracy(penchant.Probe):
-    """Accuracy on a binarised wave around a flower, by frequency and number of petals.
+    r"""Accuracy on a binarised wave around a flower, by frequency and number of petals.
 
-    On a flower with more petals a wave of the same frequency is smoother in the plane, so that a
-    network learns it more easily; nearest neighbours, beside it, need not. The learnt functions in
-    the plane of the curve have the radial spectra zeta(k).
+    On a flower with more petals, a wave of the same frequency is smoother in the plane. The probe
+    tests whether networks learn it more easily; nearest neighbours are the comparison. It also
+    measures the radial spectra $\zeta(k)$ of the learnt functions in the plane of the curve.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 6 and
     appendix A.5.
@@ -216,22 +216,22 @@ class ManifoldAccuracy(penchant.Probe):
     uses = ("flower",)
     quantities = {
         "train-accuracy": "on training samples, over all frequencies and petals; null: the "
-        "commonest class",
+        "most frequent class",
         "petal-gain": "training accuracy with most petals minus that with fewest, all frequencies",
         "frequency-loss": "training accuracy at the lowest minus that at the highest frequency, "
-        "all petals; null: of the commonest class",
-        "neighbour-petal-gain": "petal-gain of nearest neighbours, the first number above 1",
+        "all petals; null: the most frequent class",
+        "neighbour-petal-gain": "petal-gain of K nearest neighbours, for the first K above 1",
         "network-decay": "exponent of the radial spectrum of the network's probability, upper "
         "three quarters of the frequencies; null: the same networks before training",
-        "neighbour-decay": "the same of nearest neighbours, the smallest number of them",
+        "neighbour-decay": "the same for K nearest neighbours, for the smallest K",
     }
     arrays = {
         "frequencies": "of the wave",
         "petals": "of the flower",
         "train-accuracy": "on training samples (petals x frequencies), mean over trainings",
         "test-accuracy": "half-way between training samples (petals x frequencies), mean",
-        "commonest-share": "of training samples in the commonest class (petals x frequencies), "
-        "mean",
+        "commonest-share": "share of training samples in the most frequent class (petals x "
+        "frequencies), mean",
         "neighbours": "numbers K of nearest neighbours",
         "neighbour-train-accuracy": "of K nearest neighbours on training samples "
         "(K x petals x frequencies)",
@@ -246,7 +246,7 @@ class ManifoldAccuracy(penchant.Probe):
         "neighbour-radial-spectrum": "zeta of K nearest neighbours (K x frequencies), mean over "
         "phases",
     }
-    # experiment 6: one training a cell, as the thesis has it
+    # experiment 6: one training per cell, as in the thesis
     _GRID = {
         "frequencies": tuple(range(50, 401, 50)),
         "petal_counts": tuple(range(0, 21, 2)),
@@ -274,20 +274,22 @@ class ManifoldAccuracy(penchant.Probe):
     }
 
     frequencies: tuple[int, ...] = penchant.option(
-        (20, 40), "of the wave, each on its own", at_least=1
+        (20, 40), "frequencies of the wave, one after another", at_least=1
     )
     petal_counts: tuple[int, ...] = penchant.option((0, 8), "petals of the flowers", at_least=0)
     samples: int = penchant.option(200, "training samples around the flower", at_least=4)
-    trainings: int = penchant.option(3, "trainings a cell, each with its own phase", at_least=1)
-    threshold: float = penchant.option(0.0, "what the wave of class 1 is above")
+    trainings: int = penchant.option(3, "trainings per cell, each with its own phase", at_least=1)
+    threshold: float = penchant.option(0.0, "samples with a wave above it are class 1")
     neighbour_counts: tuple[int, ...] = penchant.option(
-        (1, 5), "numbers K of nearest neighbours; an empty list: no comparison", at_least=1
+        (1, 5), "numbers K of nearest neighbours; empty list: no comparison", at_least=1
     )
     # The cell whose learnt functions are drawn in the plane.
     plane_frequency: int | None = penchant.option(
-        None, "frequency of the learnt functions in the plane; nothing: the highest", at_least=1
+        None, "frequency of the learnt functions in the plane; None: the highest", at_least=1
     )
-    plane_petals: int | None = penchant.option(None, "their petals; nothing: the most", at_least=0)
-    plane_networks: int = penchant.option(2, "networks drawn in the plane", at_least=1)
+    plane_petals: int | None = penchant.option(
+        None, "petals of the learnt functions in the plane; None: the most", at_least=0
+    )
+    plane_networks: int = penchant.option(2, "networks shown in the plane", at_least=1)
     grid_points: int = penchant.option(96, "grid points of the plane along each side", at_least=16)
     embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)

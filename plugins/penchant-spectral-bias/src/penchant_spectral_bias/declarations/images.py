@@ -10,17 +10,17 @@ ADAM = {"optimizer": "adam", "loss": "squared-error"}
 FULL = {**ADAM, "batch": 0}
 
 PAIR = "the two classes"
-LOOKS = "steps between two looks at the network"
+EVAL_EVERY = "training steps between evaluations"
 
 
 @attrs.frozen
 class TargetNoise(penchant.Probe):
-    """What noise of low and of high frequency in its targets does to a network's validation loss.
+    r"""Validation loss after training on targets with noise of low or of high frequency.
 
-    Two classes of a dataset are regressed as 0 and 1 plus amplitude times sin(2 pi k |x|), a radial
-    wave; validation is on clean targets of test samples. A network picks up slow noise at once and
-    fast noise late, so that its best validation suffers from the slow one. The null deals the same
-    noise values to other samples: then they have no frequency.
+    Two classes of a dataset are regressed as 0 and 1 plus noise $A \sin(2 \pi k |x|)$, a radial
+    wave of amplitude $A$. Validation uses clean targets of test samples. If low frequencies are
+    learnt first, low-frequency noise raises the best validation loss more than high-frequency
+    noise. In the null, the same noise values are randomly permuted among samples.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 3. The
     paper prints sin(k |x|), with which none of its frequencies is high; k is in cycles here.
@@ -28,28 +28,28 @@ class TargetNoise(penchant.Probe):
 
     name = "target-noise"
     example = "penchant probe target-noise -a 'mlp:widths=[256,256,256,256,256]' -d mnist"
-    question = "Which does more harm: noise of low or of high frequency in the targets?"
+    question = "Does low-frequency noise in the targets hurt more than high-frequency noise?"
     target = "penchant_spectral_bias.probes.target_noise:run"
     figures = "penchant_spectral_bias.figures.target_noise:draw"
     needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {
         "low-minus-high": "best validation loss with the lowest minus that with the highest "
-        "frequency, largest amplitude; null: the same noise dealt to other samples",
+        "frequency, largest amplitude; null: the same noise, permuted among samples",
         "excess-low": "best validation loss with the lowest frequency minus that without noise",
         "excess-high": "best validation loss with the highest frequency minus that without noise",
-        "clean-best-loss": "best validation loss without noise; null: the variance of the targets",
+        "clean-best-loss": "best validation loss without noise; null: best constant prediction",
     }
     arrays = {
         "frequencies": "of the noise, cycles per unit of length",
         "amplitudes": "of the noise",
-        "steps": "at which the network was looked at",
+        "steps": "training steps of the evaluations",
         "validation-loss": "on clean targets of test samples (amplitudes x frequencies x steps), "
         "mean over trainings",
         "training-loss": "on noisy targets (amplitudes x frequencies x steps), mean",
         "clean-validation-loss": "validation loss without noise (steps)",
         "clean-training-loss": "training loss without noise (steps)",
         "best-loss": "smallest validation loss over steps (amplitudes x frequencies), mean",
-        "shuffled-best-loss": "the same with noise values dealt to other samples",
+        "shuffled-best-loss": "the same with noise values permuted among samples",
     }
     # experiment 3: all samples of two digits
     _CURVES = {
@@ -73,13 +73,13 @@ class TargetNoise(penchant.Probe):
     )
     noise_amplitudes: tuple[float, ...] = penchant.option((1.0,), "of the noise", above=0)
     samples: int | None = penchant.option(
-        500, "training samples, both classes together; nothing: all", at_least=2
+        500, "training samples, both classes together; None: all", at_least=2
     )
     test_samples: int | None = penchant.option(
-        500, "test samples, both classes together; nothing: all", at_least=2
+        500, "test samples, both classes together; None: all", at_least=2
     )
-    trainings: int = penchant.option(5, "trainings, each on samples of its own", at_least=1)
-    eval_every: int = penchant.option(10, LOOKS, at_least=1)
+    trainings: int = penchant.option(5, "trainings, each on its own samples", at_least=1)
+    eval_every: int = penchant.option(10, EVAL_EVERY, at_least=1)
 
     def __attrs_post_init__(self) -> None:
         if not self.noise_frequencies or not self.noise_amplitudes:
@@ -90,20 +90,20 @@ class TargetNoise(penchant.Probe):
 
 @attrs.frozen
 class KernelSpectrum(penchant.Probe):
-    """A training seen in the eigenvectors of a Gaussian kernel, the later the faster varying.
+    """Training in the eigenbasis of a Gaussian kernel, from slowly to rapidly varying.
 
-    Two classes are regressed as 0 and 1 plus noise that grows with the number of the eigenvector.
-    The clean target is learnt first: validation on it dips, and rises when the noise of late
-    eigenvectors follows. Noise that grows with the number makes an order in any basis, so that the
-    null is the same training in random orthonormal bases. The kernel's width must fit the distances
-    between inputs; where the kernel is close to the identity the probe warns.
+    Two classes are regressed as 0 and 1 plus noise that grows with the index of the eigenvector. If
+    slowly varying components are learnt first, the loss on the clean target has a minimum and rises
+    again when the noise is learnt. Noise that grows with the index produces an order in any basis,
+    so the null is the same training in random orthonormal bases. The width of the kernel must fit
+    the distances between inputs; the probe warns if the kernel is close to the identity.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 4.
     """
 
     name = "kernel-spectrum"
     example = "penchant probe kernel-spectrum -a 'mlp:widths=[256,256,256,256,256]' -d mnist"
-    question = "Does training fit slowly varying parts of its target before fast ones?"
+    question = "Does a network learn slowly varying components of its target first?"
     target = "penchant_spectral_bias.probes.kernel_spectrum:run"
     figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
     needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
@@ -114,13 +114,13 @@ class KernelSpectrum(penchant.Probe):
         "dip-step": "step of the smallest loss on the clean target",
         "noise-at-dip": "share of the noise that is learnt at that step; null: in random bases",
         "noise-at-end": "share of the noise that is learnt at the end; null: in random bases",
-        "grid-slope": "cycles of an eigenvector on 50 equidistant points by its number, about 1/2; "
+        "grid-slope": "cycles of an eigenvector on 50 equidistant points per index, about 1/2; "
         "null: in random bases",
-        "effective-rank": "of the kernel matrix; close to the number of samples where the kernel "
-        "is too narrow, which is the null",
+        "effective-rank": "of the kernel matrix; null: the number of samples, which it "
+        "approaches if the kernel is too narrow",
     }
     arrays = {
-        "steps": "at which the network was looked at",
+        "steps": "training steps of the evaluations",
         "eigenvectors": "middle of each bin of eigenvectors",
         "coefficients": "root mean square of the network's in a bin (steps x bins), mean",
         "clean-coefficients": "the same of the clean target (bins)",
@@ -168,12 +168,12 @@ class KernelSpectrum(penchant.Probe):
     power: float = penchant.option(2.0, "the noise on eigenvector n is (n / N)^power", at_least=0)
     bins: int = penchant.option(20, "bins of eigenvectors", at_least=3)
     trainings: int = penchant.option(
-        3, "trainings, each on samples and with signs of the noise of its own", at_least=1
+        3, "trainings, each with its own samples and signs of the noise", at_least=1
     )
     random_bases: int = penchant.option(
-        4, "trainings of the null, each in a random orthonormal basis of its own", at_least=2
+        4, "trainings of the null, each in its own random orthonormal basis", at_least=2
     )
-    eval_every: int = penchant.option(10, LOOKS, at_least=1)
+    eval_every: int = penchant.option(10, EVAL_EVERY, at_least=1)
     grid_kernel_width: float = penchant.option(
         0.04, "sigma of the kernel on 50 equidistant points of [0, 1]", above=0
     )
@@ -181,13 +181,13 @@ class KernelSpectrum(penchant.Probe):
 
 @attrs.frozen
 class NoiseOnManifold(penchant.Probe):
-    """Is white noise easier to learn on a manifold of images than on a plane of its dimension?
+    """Final loss on random targets, for inputs on a manifold of images and on a plane.
 
     Targets are independent uniform numbers. Inputs are the reconstructions of a denoising
-    autoencoder with so many features, or uniform vectors with as many values that are not zero.
-    Inputs that are shorter, or nearer to each other, are another task: the plane has the mean
+    autoencoder with `features` features, or uniform vectors with as many non-zero values. Shorter
+    inputs, or inputs nearer to each other, would make a different task. So the plane has the mean
     square norm and the total variance of the images, and a normal cloud has their mean and
-    covariance too. The plane as the paper has it is trained beside them.
+    covariance. The plane of the paper is trained as well.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 8.
     """
@@ -204,20 +204,21 @@ class NoiseOnManifold(penchant.Probe):
         "manifold-minus-plane": "final loss on the images' manifold minus that on the plane with "
         "the images' mean square norm and total variance",
         "manifold-minus-normal": "the same for normal inputs with the images' mean and covariance",
-        "manifold-minus-unscaled-plane": "the same for the plane as the paper has it",
-        "manifold-loss": "final loss on the images' manifold; null: the variance of the targets",
-        "plane-loss": "final loss on the plane; null: the variance of the targets",
-        "normal-loss": "final loss on the normal cloud; null: the variance of the targets",
-        "unscaled-plane-loss": "final loss on the plane as the paper has it; null as above",
+        "manifold-minus-unscaled-plane": "the same for the plane of the paper",
+        "manifold-loss": "final loss on the images' manifold; null: best constant prediction",
+        "plane-loss": "final loss on the plane; null: best constant prediction",
+        "normal-loss": "final loss on the normal cloud; null: best constant prediction",
+        "unscaled-plane-loss": "final loss on the plane of the paper; null: best constant "
+        "prediction",
         "norm-ratio": "length of the images over that of inputs on the unscaled plane; null: 1",
         "reconstruction-error": "mean squared error of the autoencoder; null: the images' variance",
     }
     arrays = {
-        "steps": "at which the network was looked at",
+        "steps": "training steps of the evaluations",
         "manifold-loss": "on the images' manifold (steps), mean over trainings",
-        "plane-loss": "on the plane, inputs as long and spread as the images (steps), mean",
+        "plane-loss": "on the plane with the images' norm and variance (steps), mean",
         "normal-loss": "on the normal cloud with the images' mean and covariance (steps), mean",
-        "unscaled-plane-loss": "on the plane as the paper has it (steps), mean",
+        "unscaled-plane-loss": "on the plane of the paper (steps), mean",
         "reconstruction-error": "of the autoencoder, by training",
     }
     presets = {
@@ -238,16 +239,16 @@ class NoiseOnManifold(penchant.Probe):
         64, "features of the autoencoder, and dimensions of the plane", at_least=1
     )
     trainings: int = penchant.option(
-        3, "trainings, each with samples, targets and an autoencoder of its own", at_least=1
+        3, "trainings, each with its own samples, targets and autoencoder", at_least=1
     )
-    eval_every: int = penchant.option(10, LOOKS, at_least=1)
-    # The autoencoder, which is trained by a loop of its own.
+    eval_every: int = penchant.option(10, EVAL_EVERY, at_least=1)
+    # The autoencoder, which has its own training loop.
     encoder_width: int = penchant.option(256, "hidden units of encoder and decoder", at_least=1)
     encoder_noise: float = penchant.option(
-        0.2, "standard deviation of the noise that the autoencoder takes off", at_least=0
+        0.2, "standard deviation of the noise that the autoencoder removes", at_least=0
     )
     encoder_steps: int = penchant.option(300, "training steps of the autoencoder", at_least=1)
-    encoder_batch: int = penchant.option(128, "samples a step of the autoencoder", at_least=1)
+    encoder_batch: int = penchant.option(128, "samples per step of the autoencoder", at_least=1)
     encoder_learning_rate: float = penchant.option(
         1e-3, "learning rate of the autoencoder (Adam)", above=0
     )

@@ -8,12 +8,13 @@ import penchant
 
 @attrs.frozen
 class ClassPaths(penchant.Probe):
-    """Are inputs of one class joined by paths on which a trained network's class never changes?
+    """Share of pairs of inputs that a path of constant predicted class connects.
 
-    Ends are training images and inputs of other classes moved until the network takes them for the
-    class. Paths are elastic bands without springs: they climb the logit of the class across
-    themselves. The null is the straight line: where it keeps the class as well, bending shows
-    nothing, and the probe says so. Every connected path is looked at again three times as finely.
+    The ends are training images, and inputs of other classes that were moved until the network
+    predicts the class. Paths are nudged elastic bands without springs: they climb the logit of the
+    class perpendicular to themselves. Null: the straight line. If straight lines also keep the
+    class, bending shows nothing, and the probe warns. Every connected path is checked again at
+    three times the resolution.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 9.
     """
@@ -21,7 +22,7 @@ class ClassPaths(penchant.Probe):
     name = "class-paths"
     example = "penchant probe class-paths -a lenet -d fashion-mnist:per_class=200"
     question = (
-        "Are inputs of one class joined by paths on which the network's answer never changes?"
+        "Are inputs of one class connected by paths on which the predicted class is constant?"
     )
     target = "penchant_spectral_bias.probes.class_paths:run"
     figures = "penchant_spectral_bias.figures.class_paths:draw"
@@ -35,8 +36,7 @@ class ClassPaths(penchant.Probe):
         "bent-minus-straight": "share of pairs that the bent path connects minus that of straight "
         "lines",
         "length-ratio": "length of connected paths over the straight line",
-        "confirmed": "share of connected paths that keep the class when looked at three times as "
-        "finely",
+        "confirmed": "share of connected paths that keep the class at three times the resolution",
         "test-accuracy": "of the trained network",
     }
     arrays = {
@@ -50,7 +50,7 @@ class ClassPaths(penchant.Probe):
         "path-classes": "their classes",
         "path-connected": "which of them keep it",
     }
-    # experiment 9: all pairs of a hundred ends a class
+    # experiment 9: all pairs of a hundred ends per class
     _PATHS = {
         "images": 50,
         "adversarials": 50,
@@ -73,24 +73,28 @@ class ClassPaths(penchant.Probe):
     }
 
     chosen_classes: tuple[int, ...] | None = penchant.option(
-        None, "classes whose inputs are joined; nothing: all", at_least=0
+        None, "classes whose inputs are connected; None: all", at_least=0
     )
-    images: int = penchant.option(6, "training images a class", at_least=1)
+    images: int = penchant.option(6, "training images per class", at_least=1)
     adversarials: int = penchant.option(6, "inputs of other classes moved into a class", at_least=0)
-    pairs: int = penchant.option(12, "pairs a class, drawn among all", at_least=1)
+    pairs: int = penchant.option(12, "random pairs per class", at_least=1)
     # How paths are bent.
     refinements: int = penchant.option(
         4, "times the path is bent; its pieces double in between", at_least=1
     )
-    bends: int = penchant.option(10, "steps a refinement", at_least=0)
-    learning_rate: float = penchant.option(0.001, "of a step along the logit's gradient", above=0)
-    momentum: float = penchant.option(0.9, "of the steps", at_least=0, below=1)
+    bends: int = penchant.option(10, "steps per refinement", at_least=0)
+    learning_rate: float = penchant.option(
+        0.001, "learning rate of a step along the logit's gradient", above=0
+    )
+    momentum: float = penchant.option(0.9, "momentum of the steps", at_least=0, below=1)
     pivots: int = penchant.option(3, "inner pivots of the path to begin with", at_least=1)
-    resolution: int = penchant.option(4, "points looked at on every piece", at_least=1)
+    resolution: int = penchant.option(
+        4, "points per piece at which the class is evaluated", at_least=1
+    )
     # How inputs of other classes are moved.
     attack_step: float = penchant.option(0.05, "length of a step of an adversarial input", above=0)
     attack_steps: int = penchant.option(200, "largest number of these steps", at_least=1)
     attack_certainty: float = penchant.option(
         0.95, "softmax probability at which an adversarial input stops", at_least=0, below=1
     )
-    stored_paths: int = penchant.option(1, "paths stored a class", at_least=0)
+    stored_paths: int = penchant.option(1, "paths stored per class", at_least=0)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_spectral_bias.declarations.curves import EMBEDDING, EMBEDDINGS, FAST, LOOKS, RECIPE
+from penchant_spectral_bias.declarations.curves import (
+    EMBEDDING,
+    EMBEDDINGS,
+    EVAL_EVERY,
+    FAST,
+    RECIPE,
+)
 
 
 @attrs.frozen
 class PeakAblation(penchant.Probe):
-    """Which frequencies of a delta peak a network can fit, for several bounds on its parameters.
+    """Spectrum learnt from a delta peak, for several bounds on the parameters.
 
-    A peak has the same amplitude at every frequency. `weight_clips` are the bounds: after every
-    step each parameter is clamped. Depth and width are the architecture's: list one architecture
-    for each, and compare `reach`. The exact Lipschitz constant and number of linear pieces are
-    given where the network is a chain of linear layers and ReLUs.
+    A peak has the same amplitude at every frequency. `weight_clips` are the bounds: each parameter
+    is clamped after every step. To compare depths and widths, list several architectures and
+    compare `reach`. If the network is a chain of linear layers and ReLUs, the probe also reports
+    the exact Lipschitz constant and the number of linear pieces.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 7.
     """
@@ -23,7 +29,7 @@ class PeakAblation(penchant.Probe):
     name = "peak-ablation"
     example = "penchant probe peak-ablation -a 'mlp:widths=[32,32,32]' --shape 1"
     question = (
-        "Which frequencies of a delta peak can a network fit, for several bounds on its parameters?"
+        "Do depth, width and the size of weights limit the frequencies that a network can fit?"
     )
     target = "penchant_spectral_bias.probes.peak_ablation:run"
     figures = "penchant_spectral_bias.figures.peak_ablation:draw"
@@ -37,7 +43,7 @@ class PeakAblation(penchant.Probe):
     }
     arrays = {
         "weight-clips": "bounds on every parameter; 0 is none",
-        "steps": "at which the network was looked at",
+        "steps": "training steps of the evaluations",
         "frequencies": "0 to half the samples",
         "amplitude": "|DFT| / N of the learnt function (clips x steps x frequencies), mean over "
         "trainings",
@@ -72,10 +78,10 @@ class PeakAblation(penchant.Probe):
 
     samples: int = penchant.option(64, "training samples on the line", at_least=4)
     weight_clips: tuple[float, ...] = penchant.option(
-        (0.2, 2.0), "bounds on every parameter, each on its own; 0: no bound", at_least=0
+        (0.2, 2.0), "bounds on every parameter, one after another; 0: no bound", at_least=0
     )
     trainings: int = penchant.option(3, "trainings for every clip", at_least=1)
-    eval_every: int = penchant.option(50, LOOKS, at_least=1)
+    eval_every: int = penchant.option(50, EVAL_EVERY, at_least=1)
     embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
 
     def __attrs_post_init__(self) -> None:

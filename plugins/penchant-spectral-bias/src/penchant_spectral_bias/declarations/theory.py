@@ -8,15 +8,15 @@ import penchant
 
 @attrs.frozen
 class ExactSpectrum(penchant.Probe):
-    """The Fourier transform of ReLU networks as drawn, exactly, from their linear pieces.
+    r"""Exact Fourier transform of fresh ReLU networks, from their linear pieces.
 
-    Along a segment the spectrum falls like k^-2, its gradient with respect to the parameters like
-    k^-1, and the rate at which gradient descent begins to learn a single frequency at least as fast
-    as k^-1. In the plane (`--shape 2`, `regions`) the spectrum falls like k^-3 along generic
-    directions and like k^-2 along the normal of the face with the strongest bend. Also: number of
-    pieces, the exact Lipschitz constant beside its two bounds, and the share of parameters in a box
-    that have high frequencies. Networks that are no chain of linear layers and ReLUs are taken as
-    linear between closely spaced samples.
+    Along a segment, theory predicts that the spectrum decays like $k^{-2}$, its gradient with
+    respect to the parameters like $k^{-1}$, and the initial learning rate of a single frequency at
+    least as fast as $k^{-1}$. In the plane (`--shape 2`, `regions`) the spectrum decays like
+    $k^{-3}$ along generic directions and like $k^{-2}$ along the normal of the face with the
+    strongest bend. The probe also reports the number of pieces, the exact Lipschitz constant with
+    two bounds, and the share of parameters in a box that have high frequencies. A network that is
+    not a chain of linear layers and ReLUs is approximated as linear between close samples.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, lemma 3.1 (whose
     sign is wrong), theorem 3.3, appendices A.3 (propositions A.2 and A.3) and A.4.
@@ -24,7 +24,7 @@ class ExactSpectrum(penchant.Probe):
 
     name = "exact-spectrum"
     example = "penchant probe exact-spectrum -a 'mlp:widths=[32,32]' --shape 1"
-    question = "Which frequencies does a ReLU network have as it is drawn?"
+    question = "How fast does the spectrum of a ReLU network decay before training?"
     target = "penchant_spectral_bias.probes.exact_spectrum:run"
     figures = "penchant_spectral_bias.figures.exact_spectrum:draw"
     needs = ("architecture", "continuous-inputs")
@@ -34,16 +34,16 @@ class ExactSpectrum(penchant.Probe):
         "lipschitz-bound": "product of the spectral norms of all layers",
         "max-norm-bound": "largest weight to the power of the layers, times the root of the "
         "product of their sizes",
-        "decay": "exponent of the spectrum along the segment, upper frequencies; -2 in the end",
-        "gradient-decay": "exponent of the parameter gradient of the spectrum; -1 in the end",
+        "decay": "exponent of the spectrum along the segment, upper frequencies; -2 in the limit",
+        "gradient-decay": "exponent of the parameter gradient of the spectrum; -1 in the limit",
         "rate-decay": "exponent of the rate at which gradient descent begins to learn a single "
-        "frequency; at most -1 in the end",
+        "frequency; at most -1 in the limit",
         "regions": "linear regions in [-1, 1]^2",
         "plane-lipschitz": "largest gradient in [-1, 1]^2",
         "generic-decay": "exponent of the spectrum along a generic direction of the plane, from "
-        "|k| = 1e4 to 1e7; -3 in the end",
+        "|k| = 1e4 to 1e7; -3 in the limit",
         "face-decay": "exponent along the normal of the face with the strongest bend, in the same "
-        "range; -2 in the end",
+        "range; -2 in the limit",
         "high-frequency-share": "share of parameters with an amplitude above epsilon at the "
         "cut-off or beyond",
     }
@@ -65,8 +65,8 @@ class ExactSpectrum(penchant.Probe):
         "appendix-a-4": {"networks": 16, "box_networks": 2000, "gradients": 0},
     }
 
-    # Networks as drawn.
-    networks: int = penchant.option(16, "networks drawn", at_least=1)
+    # Fresh networks.
+    networks: int = penchant.option(16, "fresh networks", at_least=1)
     cycles: int = penchant.option(400, "largest frequency, cycles on the segment", at_least=16)
     gradients: int = penchant.option(
         24, "frequencies at which the parameter gradient is taken", at_least=0
@@ -76,7 +76,7 @@ class ExactSpectrum(penchant.Probe):
     )
     # Parameters from a box (appendix A.4).
     box_networks: int = penchant.option(
-        64, "networks with parameters drawn from the box", at_least=0
+        64, "networks with random parameters in the box", at_least=0
     )
     clip: float = penchant.option(1.0, "the box: every parameter uniform in [-clip, clip]", above=0)
     cutoff: int = penchant.option(

@@ -16,14 +16,14 @@ KINDS = ("image-image", "image-adversarial", "adversarial-adversarial")
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("bent-minus-straight")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Bent paths join inputs of one class more often than straight lines",
-        below="Bent paths join inputs of one class less often than straight lines",
-        neither="Bent paths do not join inputs of one class significantly more often than "
+        above="Bent paths connect inputs of one class more often than straight lines",
+        below="Bent paths connect inputs of one class less often than straight lines",
+        neither="Bent paths do not connect inputs of one class significantly more often than "
         "straight lines",
     )
 
@@ -51,7 +51,7 @@ def _summary(result: penchant.Result) -> Figure:
         right.hist(100 * (ratios - 1), bins=20, color=ORANGE)
     right.set(xlabel="longer than the straight line (%)", ylabel="connected pairs")
     quantity = result.quantities["connected"]
-    caption = f"Pairs of inputs joined by a path that keeps the class: {quantity}."
+    caption = f"Pairs of inputs connected by a path of constant class: {quantity}."
     return captioned(figure, caption, title="Paths within a class")
 
 
@@ -62,22 +62,22 @@ def _bars(axes: Axes, result: penchant.Result) -> None:
         quantity = result.quantities.get(f"connected-{name}")
         if quantity is not None:
             found[name] = quantity
-    places = np.arange(len(found))
+    positions = np.arange(len(found))
 
     # the null first, then what was found
     shares = [each.null for each in found.values()]
     errors = [each.null_stderr for each in found.values()]
-    axes.bar(places - 0.2, shares, 0.38, yerr=errors, color=GREY, label="straight line")
+    axes.bar(positions - 0.2, shares, 0.38, yerr=errors, color=GREY, label="straight line")
     shares = [each.value for each in found.values()]
     errors = [each.stderr for each in found.values()]
-    axes.bar(places + 0.2, shares, 0.38, yerr=errors, color=BLUE, label="bent path")
+    axes.bar(positions + 0.2, shares, 0.38, yerr=errors, color=BLUE, label="bent path")
 
     # one end a line, and how many pairs there were
     names = []
     for name, each in found.items():
         ends = name.replace("-", "-\n", 1)
         names.append(f"{ends}\n({each.count})")
-    axes.set_xticks(places, names)
+    axes.set_xticks(positions, names)
     axes.set(ylabel="share of pairs that keep the class", ylim=(0, 1.25))
     axes.legend(loc="upper center", ncols=2)
 
@@ -87,8 +87,8 @@ def _pictures(result: penchant.Result) -> Figure:
     paths = result.arrays["paths"][:SHOWN]
     # some inputs of each path, both ends among them
     last = paths.shape[1] - 1
-    places = np.linspace(0, last, COLUMNS)
-    columns = np.unique(places.astype(int))
+    positions = np.linspace(0, last, COLUMNS)
+    columns = np.unique(positions.astype(int))
     width = 1.0 * len(columns) + 1.4
     height = 1.05 * len(paths) + 0.8
     figure = Figure(figsize=(width, height))
@@ -103,7 +103,7 @@ def _pictures(result: penchant.Result) -> Figure:
         if not result.arrays["path-connected"][number]:
             label += "\n(not joined)"
         axes[number, 0].set_ylabel(label, fontsize=8)
-    caption = "Every row is a path from one input to another that the network gives the same class."
+    caption = "Every row is a path between two inputs of the same predicted class."
     return captioned(figure, caption, title="Paths")
 
 

@@ -33,14 +33,14 @@ def _segment(result: penchant.Result) -> Figure:
 
     # gradients were taken at fewer frequencies, or not at all
     if "gradient-norm" in result.arrays:
-        places = result.arrays["gradient-frequencies"]
-        _with_power(axes, result, "gradient-norm", places, -1, ORANGE, "parameter gradient")
-        _with_power(axes, result, "learning-rate", places, -1, GREEN, "rate of learning")
+        positions = result.arrays["gradient-frequencies"]
+        _with_power(axes, result, "gradient-norm", positions, -1, ORANGE, "parameter gradient")
+        _with_power(axes, result, "learning-rate", positions, -1, GREEN, "rate of learning")
     log_ticks(axes)
     figure.legend(loc="outside right upper")
     decay = result.quantities["decay"]
     caption = f"Fitted exponent of the spectrum: {decay}; dashed: the powers of the theory."
-    return captioned(figure, caption, title="Exact spectrum of networks as drawn")
+    return captioned(figure, caption, title="Exact spectrum of fresh networks")
 
 
 def _plane(result: penchant.Result) -> Figure:
@@ -49,9 +49,9 @@ def _plane(result: penchant.Result) -> Figure:
     axes = figure.subplots()
     axes.set(xscale="log", yscale="log")
     axes.set(xlabel="|k| (radians per unit)", ylabel="|f~|, rms")
-    places = result.arrays["plane-frequencies"]
-    _with_power(axes, result, "generic-amplitude", places, -3, BLUE, "generic direction")
-    _with_power(axes, result, "face-amplitude", places, -2, ORANGE, "normal of a face")
+    positions = result.arrays["plane-frequencies"]
+    _with_power(axes, result, "generic-amplitude", positions, -3, BLUE, "generic direction")
+    _with_power(axes, result, "face-amplitude", positions, -2, ORANGE, "normal of a face")
     log_ticks(axes)
     figure.legend(loc="outside right upper")
     generic = result.quantities["generic-decay"]
@@ -64,7 +64,7 @@ def _with_power(
     axes: Axes,
     result: penchant.Result,
     name: str,
-    places: Any,
+    positions: Any,
     power: int,
     colour: str,
     label: str,
@@ -72,12 +72,12 @@ def _with_power(
     """A spectrum and, dashed through its middle, the power that the theory gives."""
     values = result.arrays[name]
     stderr = stderr_of(result, name)
-    curve(axes, places, values, stderr, colour=colour, label=label)
+    curve(axes, positions, values, stderr, colour=colour, label=label)
     # at a middle frequency both agree, so that slopes can be compared
-    middle = len(places) // 2
-    ratio = places / places[middle]
+    middle = len(positions) // 2
+    ratio = positions / positions[middle]
     line = values[middle] * ratio ** float(power)
-    axes.plot(places, line, "--", color=colour, linewidth=0.9, label=f"k^{power}")
+    axes.plot(positions, line, "--", color=colour, linewidth=0.9, label=f"k^{power}")
 
 
 def _share(result: penchant.Result) -> Figure:

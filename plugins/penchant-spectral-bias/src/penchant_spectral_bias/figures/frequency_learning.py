@@ -15,7 +15,7 @@ MANY = 10  # layers or frequencies that a legend can list
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation")
     if quantity is None or quantity.missing:
         return None
@@ -112,7 +112,7 @@ def _norms(result: penchant.Result) -> Figure:
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper")
 
-    # a loss of zero has a place on the axis too
+    # a loss of zero has a position on the axis too
     right.set(xlabel="step", ylabel="mean squared error", yscale="log")
     loss = np.maximum(result.arrays["loss"], 1e-12)
     stderr = stderr_of(result, "loss")
@@ -138,15 +138,15 @@ def _predictions(result: penchant.Result) -> Figure:
     )
 
     # both functions over the curve from its start to its end
-    places = np.arange(len(target)) / len(target)
+    positions = np.arange(len(target)) / len(target)
     for panel, number in zip(axes.flat, rows):
-        panel.plot(places, target, color=BLUE, linewidth=1.0, label="target")
+        panel.plot(positions, target, color=BLUE, linewidth=1.0, label="target")
         prediction = result.arrays["prediction"][number]
-        panel.plot(places, prediction, color=GREEN, linewidth=1.3, label="network")
+        panel.plot(positions, prediction, color=GREEN, linewidth=1.3, label="network")
         panel.set_title(f"step {steps[number]:g}")
 
     # labels and legend once for all panels
-    figure.supxlabel("place z along the curve", fontsize=10)
+    figure.supxlabel("position z along the curve", fontsize=10)
     figure.supylabel("value", fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=2)

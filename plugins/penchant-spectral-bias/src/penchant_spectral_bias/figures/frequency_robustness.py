@@ -11,7 +11,7 @@ from penchant_spectral_bias.shared.bands import column, stderr_of
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("robustness-gap")
     if quantity is None or quantity.missing:
         return None

@@ -13,7 +13,7 @@ BLACK = "#222222"
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation")
     if quantity is None or quantity.missing:
         return None
@@ -57,7 +57,7 @@ def _learnt(result: penchant.Result) -> Figure:
 def _coefficients(result: penchant.Result) -> Figure:
     """Spectra at a few steps between the clean and the noisy target's."""
     steps = result.arrays["steps"]
-    places = result.arrays["eigenvectors"]
+    positions = result.arrays["eigenvectors"]
     values = result.arrays["coefficients"]
     stderr = stderr_of(result, "coefficients")
     figure = Figure(figsize=(7.0, 3.9))
@@ -70,12 +70,12 @@ def _coefficients(result: penchant.Result) -> Figure:
     for number, colour in zip(chosen, colours):
         error = row(stderr, number)
         label = f"step {steps[number]:g}"
-        curve(axes, places, values[number], error, colour=colour, label=label)
+        curve(axes, positions, values[number], error, colour=colour, label=label)
 
     # both targets in black
     for name, style in (("clean", "--"), ("noisy", ":")):
         target = result.arrays[f"{name}-coefficients"]
-        axes.plot(places, target, style, color=BLACK, label=f"{name} target")
+        axes.plot(positions, target, style, color=BLACK, label=f"{name} target")
     figure.legend(loc="outside right upper")
     caption = "The network's spectrum at some steps, and those of clean and noisy target."
     return captioned(figure, caption, title="Spectrum in the kernel's eigenvectors")
@@ -121,13 +121,13 @@ def _extremes(result: penchant.Result) -> Figure:
     """The first and the last eigenvector on equidistant points."""
     vectors = result.arrays["grid-eigenvectors"]
     count, points = vectors.shape
-    places = np.linspace(0, 1, points)
+    positions = np.linspace(0, 1, points)
     figure = Figure(figsize=(9.0, 3.3))
     panels = figure.subplots(1, 2, sharey=True)
     last = count - 1
     for panel, number in zip(panels, (0, last)):
-        panel.plot(places, vectors[number], ".-", color=BLUE)
-        panel.set(xlabel="place", title=f"n = {number + 1}")
+        panel.plot(positions, vectors[number], ".-", color=BLUE)
+        panel.set(xlabel="position", title=f"n = {number + 1}")
     panels[0].set_ylabel("value")
     caption = "Eigenvectors of the largest (left) and of the smallest eigenvalue (right)."
     return captioned(figure, caption, title="Two extreme eigenvectors")

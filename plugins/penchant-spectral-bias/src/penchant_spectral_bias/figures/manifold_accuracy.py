@@ -15,7 +15,7 @@ CLASSES = ["#c5d8ea", "#f3d3c4"]  # behind points, so that both stay legible
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("petal-gain")
     if quantity is None or quantity.missing:
         return None
@@ -106,7 +106,7 @@ def _plane(result: penchant.Result) -> Figure:
         )
         panel.set(aspect="equal", xlabel="x", title=f"network {number}")
     axes[0].set_ylabel("y")
-    caption = "Classes that networks give the plane, and their common training samples (dots)."
+    caption = "Predicted classes in the plane, and the training samples (dots)."
     return captioned(figure, caption, title="The learnt functions in the plane")
 
 

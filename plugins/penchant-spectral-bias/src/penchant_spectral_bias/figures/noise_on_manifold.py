@@ -17,14 +17,16 @@ LINES = {
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("manifold-minus-plane")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Noise is harder to learn on the images than on a plane of their length and spread",
-        below="Noise is easier to learn on the images than on a plane of their length and spread",
-        neither="No significant difference between the images and a plane of their length "
+        above="Noise is harder to learn on the images than on a plane with the same norm and "
+        "variance",
+        below="Noise is easier to learn on the images than on a plane with the same norm and "
+        "variance",
+        neither="No significant difference between the images and a plane with the same norm "
         "and spread",
     )
 
@@ -50,8 +52,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     axes.axhline(variance, color=FAINT, linestyle=":", label="variance of the targets")
     axes.legend()
     caption = result.quantities["manifold-minus-plane"].sentence(
-        above="Noise is harder on the images than on a plane of their length and spread",
-        below="Noise is easier on the images than on a plane of their length and spread",
-        neither="No significant difference of images and a plane of their length and spread",
+        above="Noise is harder on the images than on a plane with the same norm and variance",
+        below="Noise is easier on the images than on a plane with the same norm and variance",
+        neither="No significant difference of images and a plane with the same norm and variance",
     )
     return {"loss": captioned(figure, caption, title="Learning white noise on two manifolds")}

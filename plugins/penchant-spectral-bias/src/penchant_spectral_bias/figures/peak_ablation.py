@@ -13,7 +13,7 @@ from penchant_spectral_bias.shared.bands import curve, stderr_of
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("clip-gain")
     if quantity is None or quantity.missing:
         return None
@@ -45,25 +45,27 @@ def _spectra(result: penchant.Result) -> Figure:
         label="|DFT| / N",
         limits=(0, 1.2 / samples),
     )
-    caption = f"Frequencies of the peak (all 1/N = {1 / samples:.3g}) that a network has, by step."
+    caption = (
+        f"Amplitudes of the learnt function by step; the peak has {1 / samples:.3g} everywhere."
+    )
     return captioned(figure, caption, title="The spectrum over training, by weight clip")
 
 
 def _predictions(result: penchant.Result) -> Figure:
     values = result.arrays["prediction"]
     count = values.shape[-1]
-    places = np.arange(count) / count
+    positions = np.arange(count) / count
     low = min(0.0, float(values.min()))
     high = max(0.1, float(values.max()))
     figure = _panels(
         result,
         values,
-        np.round(places, 2),
-        xlabel="place z",
+        np.round(positions, 2),
+        xlabel="position z",
         label="prediction",
         limits=(low, high),
     )
-    caption = "The learnt function of the first training (across) by step (upwards)."
+    caption = "The learnt function of the first training; rows are training steps."
     return captioned(figure, caption, title="The learnt peak, by weight clip")
 
 
@@ -127,7 +129,7 @@ def _final(result: penchant.Result) -> Figure:
     figure.legend(loc="outside right upper")
     reach = result.quantities["reach"]
     caption = f"Reach, the share of frequencies of which half is learnt, is {reach}."
-    return captioned(figure, caption, title="What is learnt at the end")
+    return captioned(figure, caption, title="Spectrum at the end of training")
 
 
 def _peak(result: penchant.Result) -> Figure:
@@ -135,9 +137,9 @@ def _peak(result: penchant.Result) -> Figure:
     target = result.arrays["target"]
     figure = Figure(figsize=(9.0, 3.2))
     left, right = figure.subplots(1, 2)
-    places = np.arange(len(target)) / len(target)
-    left.plot(places, target, color=BLUE)
-    left.set(xlabel="place z", ylabel="target")
+    positions = np.arange(len(target)) / len(target)
+    left.plot(positions, target, color=BLUE)
+    left.set(xlabel="position z", ylabel="target")
 
     # constant over all frequencies
     transform = np.fft.rfft(target)

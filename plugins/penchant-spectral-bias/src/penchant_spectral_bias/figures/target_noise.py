@@ -18,13 +18,13 @@ CAPTIONS = {
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("low-minus-high")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Noise of low frequency in the targets does more harm",
-        below="Noise of high frequency in the targets does more harm",
+        above="Low-frequency noise in the targets hurts more",
+        below="High-frequency noise in the targets hurts more",
         neither="No significant difference between noise of low and of high frequency",
     )
 
@@ -61,7 +61,7 @@ def _curves(
     width = 2.2 + 3.4 * min(len(panels), 4)
     figure = Figure(figsize=(width, 3.8))
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    labels = [f"{of_line} {place:g}" for place in lines]
+    labels = [f"{of_line} {position:g}" for position in lines]
     for number, panel in enumerate(axes):
         title = f"{of_panel} {panels[number]:g}"
         panel.set(xlabel="step", yscale="log", title=title)
@@ -116,8 +116,9 @@ def _best(result: penchant.Result) -> Figure:
         level_label="no noise",
     )
     caption = result.quantities["low-minus-high"].sentence(
-        above="Slow noise hurts more than fast noise (dashed: dealt at random)",
-        below="Fast noise hurts more than slow noise (dashed: dealt at random)",
-        neither="No significant difference of slow and fast noise (dashed: dealt at random)",
+        above="Low-frequency noise hurts more than high-frequency noise (dashed: permuted noise)",
+        below="High-frequency noise hurts more than low-frequency noise (dashed: permuted noise)",
+        neither="No significant difference of low- and high-frequency noise (dashed: permuted "
+        "noise)",
     )
-    return captioned(figure, caption, title="Best validation by frequency of the noise")
+    return captioned(figure, caption, title="Best validation loss by noise frequency")

@@ -28,18 +28,18 @@ def in_windows(
     high = math.log10(float(k.max()))
     edges = torch.logspace(low, high, windows + 1, device=k.device, dtype=k.dtype)
     # the window of every frequency
-    place = torch.bucketize(k, edges[1:-1])
-    places = []
+    position = torch.bucketize(k, edges[1:-1])
+    positions = []
     sizes = []
     for number in range(windows):
-        inside = place == number
+        inside = position == number
         if not inside.any():
             continue
         middle = k[inside].log().mean()
         mean_square = magnitude[inside].square().mean()
-        places.append(middle.exp())
+        positions.append(middle.exp())
         sizes.append(mean_square.sqrt())
-    return torch.stack(places), torch.stack(sizes)
+    return torch.stack(positions), torch.stack(sizes)
 
 
 def decay_exponent(
@@ -52,10 +52,10 @@ def decay_exponent(
 
     NaN where there is a window in which the spectrum is zero, as that of a constant.
     """
-    places, sizes = in_windows(k, magnitude, windows=windows)
+    positions, sizes = in_windows(k, magnitude, windows=windows)
     if not bool((sizes > 0).all()):
         return math.nan
-    x = places.log()
+    x = positions.log()
     y = sizes.log()
     # slope of the least squares line
     x = x - x.mean()

@@ -160,8 +160,8 @@ def _spread(path: Tensor) -> Tensor:
     wanted = at[:, -1:] * evenly
 
     # the piece on which that is, and how far along the piece
-    place = torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True)
-    piece = (place - 1).clamp(0, count - 2)
+    position = torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True)
+    piece = (position - 1).clamp(0, count - 2)
     rest = wanted - at.gather(1, piece)
     length = pieces.gather(1, piece).clamp(min=_TINY)
     share = (rest / length)[..., None]

@@ -67,7 +67,7 @@ def first_fit(
     """The first step at which each wave of shares (..., steps, frequencies) is learnt, else NaN."""
     above = shares >= learnt_at
     # the first of equal values is the one that is found
-    place = above.int().argmax(-2)
-    first = steps[place].double()
+    position = above.int().argmax(-2)
+    first = steps[position].double()
     ever = above.any(-2)
     return torch.where(ever, first, math.nan)

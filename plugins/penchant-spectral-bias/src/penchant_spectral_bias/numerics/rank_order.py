@@ -1,10 +1,11 @@
 """In which order things come, training by training: a rank correlation with error, null and p.
 
-Every training orders the same places (frequencies, eigenvectors). The value is the mean over
-trainings of Spearman's rank correlation of its numbers with the places. Two neighbours that change
-places move a correlation of n by 12 / (n (n^2 - 1)), so what lies between is not seen: this is the
-resolution that `resolution.mean_and_stderr` adds, without which trainings in perfect order would be
-called certain. Under the null every training has its numbers in a random order of its own.
+Every training orders the same positions (frequencies, eigenvectors). The value is the mean over
+trainings of Spearman's rank correlation of its numbers with the positions. Two neighbours that
+change positions move a correlation of n by 12 / (n (n^2 - 1)), so what lies between is not seen:
+this is the resolution that `resolution.mean_and_stderr` adds, without which trainings in perfect
+order would be called certain. Under the null every training has its numbers in a random order of
+its own.
 """
 
 from __future__ import annotations
@@ -39,44 +40,44 @@ class RankOrder(NamedTuple):
         return self._asdict()
 
 
-def correlations(values: Tensor, places: Tensor) -> Tensor | None:
-    """The rank correlation of each training's values (trainings, places) with the places.
+def correlations(values: Tensor, positions: Tensor) -> Tensor | None:
+    """The rank correlation of each training's values (trainings, positions) with the positions.
 
-    None where some training has no ranks: fewer than three places, NaN, or only equal values.
+    None where some training has no ranks: fewer than three positions, NaN, or only equal values.
     """
-    if len(places) < 3 or bool(values.isnan().any()):
+    if len(positions) < 3 or bool(values.isnan().any()):
         return None
     if not all(statistics.varies(row) for row in values):
         return None
-    return _standard_ranks(values) @ _standard_ranks(places[None])[0]
+    return _standard_ranks(values) @ _standard_ranks(positions[None])[0]
 
 
 def rank_order(
     values: Tensor,
-    places: Tensor,
+    positions: Tensor,
     *,
     generator: Generator,
 ) -> RankOrder | None:
-    """The mean over trainings of the rank correlation of their values with the places.
+    """The mean over trainings of the rank correlation of their values with the positions.
 
     Args:
-        values: Numbers (trainings, places); equal ones share their mean rank.
-        places: What is ordered (places,), all different.
+        values: Numbers (trainings, positions); equal ones share their mean rank.
+        positions: What is ordered (positions,), all different.
         generator: A generator on the CPU, for the permutations.
 
     Returns:
-        The order, or None where some training has no ranks: fewer than three places, or only equal
-        values. Of a single training error and p are those of a correlation of so many pairs, where
-        p is exact up to nine; of several, p is at least 1 / (`PERMUTATIONS` + 1).
+        The order, or None where some training has no ranks: fewer than three positions, or only
+        equal values. Of a single training error and p are those of a correlation of so many pairs,
+        where p is exact up to nine; of several, p is at least 1 / (`PERMUTATIONS` + 1).
     """
-    found = correlations(values, places)
+    found = correlations(values, positions)
     if found is None:
         return None
     if len(values) == 1:
-        single = statistics.rank_correlation(values[0], places, generator=generator)
-        return RankOrder(**single.fields(), over="places", df=None)
-    value, stderr = resolution.mean_and_stderr(found, smallest_step(len(places)))
-    draws = _permuted(values, places, generator)
+        single = statistics.rank_correlation(values[0], positions, generator=generator)
+        return RankOrder(**single.fields(), over="positions", df=None)
+    value, stderr = resolution.mean_and_stderr(found, smallest_step(len(positions)))
+    draws = _permuted(values, positions, generator)
     return RankOrder(
         value=value,
         stderr=stderr,
@@ -88,14 +89,14 @@ def rank_order(
 
 
 def smallest_step(count: int) -> float:
-    """What two neighbours that change places move a correlation of so many by."""
+    """What two neighbours that change positions move a correlation of so many by."""
     return 12 / (count * (count**2 - 1))
 
 
-def _permuted(values: Tensor, places: Tensor, generator: Generator) -> Tensor:
+def _permuted(values: Tensor, positions: Tensor, generator: Generator) -> Tensor:
     """Mean correlations (permutations,) of trainings whose values are permuted independently."""
     ranks = _standard_ranks(values)
-    wanted = _standard_ranks(places[None])[0]
+    wanted = _standard_ranks(positions[None])[0]
     total = torch.zeros(PERMUTATIONS, device="cpu", dtype=torch.float64)
     for row in ranks:
         # a random order is that of random keys

@@ -41,12 +41,12 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
             curves[name] = values
         else:
             numbers[name] = values
-    places = curves.pop("plane-frequencies", None)
+    positions = curves.pop("plane-frequencies", None)
     arrays = {"frequencies": _cycles(options.cycles), **averages(curves)}
     if "gradient-norm" in curves:
         arrays["gradient-frequencies"] = _spread_cycles(options.gradients, options.cycles)
-    if places is not None:
-        arrays["plane-frequencies"] = places[0]
+    if positions is not None:
+        arrays["plane-frequencies"] = positions[0]
     quantities = {}
     for name, values in numbers.items():
         quantities[name] = penchant.Quantity.of(values, over="networks")
@@ -144,8 +144,8 @@ def _along(
         )
         share = torch.linspace(0, 1, SAMPLED + 1, device=start.device, dtype=torch.float64)
         whole = end - start
-        places = start + share[:, None] * whole
-        inputs = places.reshape(-1, *context.architecture.shape)
+        positions = start + share[:, None] * whole
+        inputs = positions.reshape(-1, *context.architecture.shape)
         # in double precision: differences of neighbours would be rounding
         precise = copy.deepcopy(network).double()
         values = outputs(precise, inputs)[:, 0]
@@ -197,10 +197,10 @@ def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> d
     for name, direction in (("generic", generic), ("face", across)):
         k = radius[:, None] * direction
         values = polygons.lemma_sum(regions, k).abs()
-        places, sizes = in_windows(radius, values, windows=WINDOWS)
+        positions, sizes = in_windows(radius, values, windows=WINDOWS)
         found[f"{name}-decay"] = _number(context, decay_exponent(radius, values))
         found[f"{name}-amplitude"] = sizes
-        found["plane-frequencies"] = places
+        found["plane-frequencies"] = positions
     return found
 
 
@@ -257,10 +257,10 @@ def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> 
 
 def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quantity:
     # cycles are counted from 1
-    place = min(options.cutoff, options.cycles) - 1
+    position = min(options.cutoff, options.cycles) - 1
     return penchant.Quantity(
-        arrays["share"][place],
-        stderr=arrays["share-stderr"][place],
+        arrays["share"][position],
+        stderr=arrays["share-stderr"][position],
         over="parameters",
         count=options.box_networks,
     )

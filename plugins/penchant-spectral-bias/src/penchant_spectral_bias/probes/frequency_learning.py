@@ -146,20 +146,20 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     inputs = samples[0].inputs
     targets = torch.stack([part.labels for part in samples])
 
-    # each network learns its wave with the values at their places
-    places = _places(context, item)
-    dealt = _dealt(samples, places)
+    # each network learns its wave with the values at their positions
+    positions = _positions(context, item)
+    dealt = _dealt(samples, positions)
     training = learners(context, item["trainings"], dealt)
 
     # values of the networks in the wave's order, at every recorded step
-    looks = []
+    evaluations = []
     norms = []
     for step in _steps(context):
         training.run(step)
         outputs = training.outputs(inputs)[..., 0]
-        looks.append(outputs.gather(1, places))
+        evaluations.append(outputs.gather(1, positions))
         norms.append(spectral_norms(training.weights(), like=outputs))
-    functions = torch.stack(looks, dim=1)  # (trainings, steps, samples)
+    functions = torch.stack(evaluations, dim=1)  # (trainings, steps, samples)
 
     # against the wave of each training, the same at every step
     wanted = targets[:, None]
@@ -175,17 +175,17 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dealt(samples: list[Samples], places: Tensor) -> list[Samples]:
-    """The same samples with the values of their waves at other places."""
+def _dealt(samples: list[Samples], positions: Tensor) -> list[Samples]:
+    """The same samples with the values of their waves at other positions."""
     found = []
-    for part, place in zip(samples, places):
+    for part, position in zip(samples, positions):
         empty = torch.zeros_like(part.labels)
-        labels = empty.scatter(0, place, part.labels)
+        labels = empty.scatter(0, position, part.labels)
         found.append(part._replace(labels=labels))
     return found
 
 
-def _places(context: penchant.Context, item: dict[str, Any]) -> Tensor:
+def _positions(context: penchant.Context, item: dict[str, Any]) -> Tensor:
     """The sample at which each value of the wave is learnt, (trainings, samples)."""
     count = context.options.samples
     rows = []

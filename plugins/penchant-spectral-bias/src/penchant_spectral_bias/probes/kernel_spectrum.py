@@ -103,7 +103,7 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
 def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """One training, its outputs projected on the eigenvectors at every recorded step.
 
-    In the control (`random`), a random orthonormal basis takes the place of the eigenvectors.
+    In the control (`random`), a random orthonormal basis takes the position of the eigenvectors.
     """
     options = context.options
     training = item["training"]
@@ -126,10 +126,10 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     samples = Samples(clean.inputs, noisy.to(clean.labels.dtype))
     outputs: list[Tensor] = []
 
-    def look(network: nn.Module) -> None:
+    def evaluate(network: nn.Module) -> None:
         outputs.append(first_outputs(network, samples.inputs))
 
-    followed(context, training, samples, looked_at(context), look)
+    followed(context, training, samples, looked_at(context), evaluate)
 
     # everything in the eigenvectors: both targets, then the network at every step
     functions = torch.stack(outputs).double()  # (steps, samples)
@@ -222,11 +222,11 @@ def _numbers(rows: dict[str, Tensor]) -> dict[str, Tensor]:
 def _order(learnt: Tensor, control: Tensor) -> penchant.Quantity:
     """In which order bins of eigenvectors are learnt, beside bins of random bases."""
     bins = learnt.shape[-1]
-    places = torch.arange(bins, device="cpu", dtype=torch.float64)
+    positions = torch.arange(bins, device="cpu", dtype=torch.float64)
     found = []
     for each in (learnt, control):
         share = each.clamp(max=1).mean(1)  # (trainings, bins)
-        ranked = correlations(-share, places)
+        ranked = correlations(-share, positions)
         if ranked is None:
             return penchant.Quantity(float("nan"), null=0.0)
         found.append(ranked)

@@ -165,9 +165,9 @@ def _right(training: OneByOne | Stacked, parts: Sequence[Samples]) -> Tensor:
 def _plane_inputs(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
     """Inputs at the grid points of the plane, row by row."""
     count = context.options.grid_points
-    places = _grid(count, context.device)
+    positions = _grid(count, context.device)
     # coordinates along the two directions of the plane
-    inputs = places @ _axes(context, cell)
+    inputs = positions @ _axes(context, cell)
     shape = context.architecture.shape
     shaped = inputs.reshape(-1, *shape)
     return shaped.to(context.dtype)
@@ -223,8 +223,8 @@ def _line(count: int, device: torch.device) -> Tensor:
     numbers = torch.arange(count, device=device, dtype=torch.float64)
     width = 2 * BOX
     # counted from the first side
-    places = width * numbers / count
-    return -BOX + places
+    positions = width * numbers / count
+    return -BOX + positions
 
 
 def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict[str, Tensor]:
@@ -255,12 +255,12 @@ def _neighbour_accuracies(
     names = [f"neighbour-{side}-accuracy" for side in PARTS]
     # filled cell by cell
     rows = {name: torch.zeros(shape, device="cpu", dtype=torch.float64) for name in names}
-    places = itertools.product(
+    positions = itertools.product(
         range(options.trainings),
         enumerate(options.petal_counts),
         enumerate(options.frequencies),
     )
-    for phases, (row, petals), (column, frequency) in places:
+    for phases, (row, petals), (column, frequency) in positions:
         cell = {"petals": petals, "frequency": frequency}
         data = _flower(context, cell, phases, (2,))
         for number, count in enumerate(options.neighbour_counts):

@@ -116,12 +116,12 @@ def _losses(context: penchant.Context, training: int, samples: Samples) -> Tenso
     """Mean squared error at every recorded step of one training."""
     losses: list[Tensor] = []
 
-    def look(network: nn.Module) -> None:
+    def evaluate(network: nn.Module) -> None:
         values = first_outputs(network, samples.inputs)
         loss = squared_error(values, samples.labels)
         losses.append(loss)
 
-    followed(context, training, samples, _steps(context), look)
+    followed(context, training, samples, _steps(context), evaluate)
     return torch.stack(losses)
 
 

@@ -132,13 +132,13 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     noisy = Samples(clean.inputs, clean.labels + item["amplitude"] * noise)
     losses: dict[str, list[Tensor]] = {name: [] for name in LOSSES}
 
-    def look(network: nn.Module) -> None:
+    def evaluate(network: nn.Module) -> None:
         for name, samples in zip(LOSSES, (noisy, held_out)):
             values = first_outputs(network, samples.inputs)
             loss = squared_error(values, samples.labels)
             losses[name].append(loss)
 
-    followed(context, training, noisy, looked_at(context), look)
+    followed(context, training, noisy, looked_at(context), evaluate)
     found = {name: torch.stack(values) for name, values in losses.items()}
     return {**found, "variance": held_out.labels.double().var(correction=0)}
 

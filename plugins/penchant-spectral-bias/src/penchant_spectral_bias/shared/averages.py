@@ -52,12 +52,12 @@ def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def order(
     values: Tensor,
-    places: Tensor,
+    positions: Tensor,
     *,
     generator: Generator,
 ) -> penchant.Quantity:
-    """The mean rank correlation of trainings with the places; missing where there are no ranks."""
-    found = rank_order(values, places, generator=generator)
+    """The mean rank correlation of trainings with the positions; missing without ranks."""
+    found = rank_order(values, positions, generator=generator)
     if found is None:
         nothing = float("nan")
         return penchant.Quantity(nothing, null=0.0)

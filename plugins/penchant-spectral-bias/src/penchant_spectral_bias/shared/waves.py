@@ -9,7 +9,7 @@ import penchant
 import torch
 from penchant_numerics import fourier
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.stacked import OneByOne, Stacked, side_by_side
+from penchant_numerics.stacked import OneByOne, Stacked, stack_trainings
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -59,7 +59,7 @@ def learners(
         generator = context.generator("training", training)
         seeds.append(generator.initial_seed())
     note_batch_norm(context, networks[0])
-    return side_by_side(networks, samples, context.training, seeds=seeds, limit=limit)
+    return stack_trainings(networks, samples, context.training, seeds=seeds, limit=limit)
 
 
 def note_batch_norm(context: penchant.Context, network: nn.Module) -> None:

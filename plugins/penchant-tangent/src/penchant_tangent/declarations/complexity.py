@@ -11,29 +11,29 @@ MEASURES = {
     "spectral-stable-rank": "product of spectral norms times the root of the sum of stable ranks",
     "path-norm": "root of the sum over paths of products of squared weights",
     "fisher-rao": "root of the mean over samples of (w . grad loss)^2",
-    "distance": "distance of the parameters from where they began",
-    "margin": "minus the margin that a tenth of the training samples do not reach",
+    "distance": "distance of the parameters from their initial values",
+    "margin": "minus the 10 % quantile of the margin over training samples",
 }
 
 
 @attrs.frozen
 class Complexity(penchant.Probe):
-    """Do measures of complexity go with the generalisation gap over widths and label noise?
+    r"""Rank correlation of complexity measures with the gap, over widths and label noise.
 
     Networks of each width are trained with each share of random labels. The measure of the thesis
-    is sum_t |delta w_t| sqrt(tr K_t): the length of the path that parameters go, in units of what a
-    step does to the outputs; K_t is the tangent kernel on some training samples, taken anew every
-    `eval_every` steps. Beside it stand measures of the final parameters w: the product of spectral
-    norms, the same times the root of the sum of stable ranks (Neyshabur et al. 2018, without its
-    margin, which stands by itself), the path norm, the Fisher-Rao norm, the distance from the
-    initialisation, and the margin. The gap is training minus test accuracy, on the labels that were
-    trained on and on clean ones.
+    is $\sum_t |\delta w_t| \sqrt{\operatorname{tr} K_t}$, the length of the parameter path in units
+    of the change of the outputs. $K_t$ is the tangent kernel on some training samples, computed
+    every `eval_every` steps. Other measures depend on the final parameters $w$: the product of
+    spectral norms, the same times the root of the sum of stable ranks (Neyshabur et al. 2018,
+    without its margin, which is a separate measure), the path norm, the Fisher-Rao norm, the
+    distance from the initialisation, and the margin. The gap is training minus test accuracy, on
+    the labels used for training and on clean ones.
 
-    Only networks that were trained to the same loss can be compared (`until_loss`): random labels
-    that are not fitted make a short path and no gap. Trainings that end before are warned of.
+    Only networks trained to the same loss are comparable (`until_loss`): random labels that are not
+    fitted give a short path and no gap. The probe warns about trainings that end before.
 
-    Each measure has its rank correlation with the gap over all settings, each setting the mean of
-    its trainings; the null is that of permuted settings.
+    The rank correlation is over all settings; each setting is the mean of its trainings. Null:
+    permuted settings.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     section 4.2 and figure 6 (thesis: 4.6); Liang et al., "Fisher-Rao Metric, Geometry, and
@@ -46,7 +46,7 @@ class Complexity(penchant.Probe):
     example = (
         "penchant probe complexity -a 'mlp:widths=[64]' -d mnist:per_class=50,test_per_class=100"
     )
-    question = "Which measures of complexity go with the generalisation gap?"
+    question = "Which measure of complexity predicts the generalisation gap?"
     target = "penchant_tangent.probes.complexity:run"
     figures = "penchant_tangent.figures.complexity:draw"
     # Its widths are options of architectures that take features, not tokens.
@@ -64,7 +64,7 @@ class Complexity(penchant.Probe):
         "train-accuracy": "accuracy on training labels, (widths, shares)",
         "test-accuracy": "accuracy on test labels, (widths, shares)",
         "error-bound": "bound of the error on the labels trained on that follows from the "
-        "complexity, (38) with (60); from 1 on it says nothing, (widths, shares)",
+        "complexity, (38) with (60); vacuous from 1 on, (widths, shares)",
         "steps": "steps of the training, on average, (widths, shares)",
         **{name: f"{about}, (widths, shares)" for name, about in MEASURES.items()},
     }
@@ -101,12 +101,12 @@ class Complexity(penchant.Probe):
     )
     noise_shares: tuple[float, ...] = penchant.option(
         (0.0,),
-        "shares of training labels drawn anew, uniformly over all classes",
+        "shares of training labels replaced by uniformly random ones",
         at_least=0,
         at_most=1,
     )
     trainings: int = penchant.option(3, "trainings of each setting", at_least=2)
-    samples: int = penchant.option(100, "training samples of the kernel's trace", at_least=2)
+    samples: int = penchant.option(100, "training samples for the trace of the kernel", at_least=2)
     eval_every: int = penchant.option(20, "steps between traces of the kernel", at_least=1)
 
     def __attrs_post_init__(self) -> None:

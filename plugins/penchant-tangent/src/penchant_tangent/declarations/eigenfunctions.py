@@ -24,19 +24,19 @@ class Disk(penchant.Dataset):
 
 @attrs.frozen
 class TangentEigenfunctions(penchant.Probe):
-    """Eigenfunctions of the tangent kernel of a network with one output, while it learns.
+    r"""Eigenfunctions of the tangent kernel of a network with one output, during training.
 
-    The kernel is taken on a grid over the range of the training inputs, which have one or two
-    components; its leading eigenvectors are pictures in the plane, or have a Fourier spectrum on
-    the line. Told at every look: the ratio lambda_k / lambda_1, and the share of the (centred)
-    training labels in the k leading eigenfunctions, evaluated at the training samples by
-    u_j(x) = K(x, grid) u_j / lambda_j and made orthonormal there.
+    The kernel is computed on a grid over the range of the training inputs, which have one or two
+    components. Its leading eigenvectors are pictures in the plane, or have a Fourier spectrum on
+    the line. Each evaluation reports the ratio $\lambda_k / \lambda_1$ and the share of the
+    (centred) training labels in the $k$ leading eigenfunctions. These are evaluated at the training
+    samples by $u_j(x) = K(x, \text{grid})\, u_j / \lambda_j$ and orthonormalised there.
 
-    Lemma 4.1 says how fast each function is learnt: a small gradient step changes outputs by
-    -rate lambda_j (u_j . grad L) along u_j. `speed-error` compares that with the change that a step
-    really makes on the training samples, at the last look.
+    Lemma 4.1 predicts how fast each function is learnt: a small gradient step changes the outputs
+    by $-\eta \lambda_j (u_j \cdot \nabla L)$ along $u_j$. `speed-error` compares this with the
+    actual change on the training samples, at the last evaluation.
 
-    Errors are over trainings. The null of a label's share is that of labels in random order.
+    Standard errors are over trainings. The null of the label share is labels in random order.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figure 1 and lemma 1 (thesis: 4.1, B.2). The ratio lambda_10 / lambda_1 of 4 % printed with
@@ -45,7 +45,9 @@ class TangentEigenfunctions(penchant.Probe):
 
     name = "tangent-eigenfunctions"
     example = "penchant probe tangent-eigenfunctions -a 'mlp:widths=[64,64,64]' -d disk:train=200"
-    question = "Which functions does a network learn fastest, and how do they change on the way?"
+    question = (
+        "Which functions does a network learn fastest, and how do they change during training?"
+    )
     target = "penchant_tangent.probes.tangent_eigenfunctions:run"
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
     needs = ("architecture", "dataset", "training", "scalar-output", "continuous-inputs")
@@ -55,15 +57,17 @@ class TangentEigenfunctions(penchant.Probe):
         "label-share-{eval_steps}": "share of the labels in the leading functions, at step "
         "{eval_steps}",
         "speed-error": "relative error of the first-order change of outputs in a small step",
-        "frequency-correlation": "rank correlation of index and frequency, first look, on a line; "
+        "frequency-correlation": "rank correlation of index and frequency, first evaluation, on "
+        "a line; "
         "null: functions in random order",
     }
     arrays = {
-        "steps": "steps looked at",
+        "steps": "training steps of the evaluations",
         "grid": "coordinates of the grid, (points, components)",
-        "eigenvalues": "of the kernel on the grid, first training, (looks, leading)",
-        "eigenfunctions": "on the grid, first training, (looks, leading, points)",
-        "amplitudes": "Fourier amplitudes on a line, first training, (looks, leading, frequencies)",
+        "eigenvalues": "of the kernel on the grid, first training, (evaluations, leading)",
+        "eigenfunctions": "on the grid, first training, (evaluations, leading, points)",
+        "amplitudes": "Fourier amplitudes on a line, first training, (evaluations, leading, "
+        "frequencies)",
         "measured-speeds": "change along each eigenvector over the step's rate, first training",
         "expected-speeds": "-lambda_j u_j . grad L, first training",
     }
@@ -91,9 +95,11 @@ class TangentEigenfunctions(penchant.Probe):
     grid_points: int = penchant.option(50, "points along each component", at_least=4)
     leading: int = penchant.option(20, "leading eigenfunctions", at_least=2)
     trainings: int = penchant.option(3, "independent trainings", at_least=2)
-    eval_steps: tuple[int, ...] = penchant.option((0,), "steps looked at", at_least=0)
+    eval_steps: tuple[int, ...] = penchant.option(
+        (0,), "training steps at which to evaluate", at_least=0
+    )
     centring: str = penchant.option(
-        "outputs", "around the mean over the grid, or not", choices=("outputs", "none")
+        "outputs", "centre around the mean over the grid, or not", choices=("outputs", "none")
     )
     step: float = penchant.option(
         1e-3, "rate of the gradient step, times the largest eigenvalue over n", above=0

@@ -1,4 +1,4 @@
-"""Declarations of the probes that look at the tangent kernel itself."""
+"""Declarations of the probes of the tangent kernel itself."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ CENTRINGS = ("outputs", "all", "none")
 
 @attrs.frozen
 class TangentKernel(penchant.Probe):
-    """The tangent kernel of a network: its spectrum, and how well it points to the labels.
+    r"""Spectrum of a network's tangent kernel, and its alignment with the labels.
 
-    K[(i,y),(j,y')] = <grad f_y(x_i), grad f_y'(x_j)> on some samples, with features centred as
-    `centring` says. Its effective rank is exp(entropy of the normalised eigenvalues), its trace
-    ratio T_k the share of the k largest in the trace, and its alignment with the labels
-    CKA = y^T K y / (|K| |y|^2), y the centred one-hot labels of all samples, one after another.
-    The same is told of every layer's part of K. Labels in random order are the null.
+    The kernel on some samples is
+    $K_{(i,y),(j,y')} = \langle \nabla f_y(x_i), \nabla f_{y'}(x_j) \rangle$, with features centred
+    by `centring`. Its effective rank is the exponential of the entropy of the normalised
+    eigenvalues. The trace ratio $T_k$ is the share of the $k$ largest eigenvalues in the trace. The
+    alignment with the labels is $\mathrm{CKA} = y^\top K y / (|K| |y|^2)$, where $y$ holds the
+    centred one-hot labels of all samples. The same is reported per layer. Null: labels in random
+    order.
 
-    Of sequences with a loss at every position it is the kernel of the sequences' loss gradients,
-    and the alignment that with their losses.
+    For sequences with a loss at every position it is the kernel of the sequences' loss gradients,
+    and the alignment is with their losses.
 
-    It looks at the end of the training: `steps = 0` is the network as drawn, and a module or
-    `weights` of your own are taken as they are. Errors are over samples, of this one network.
+    The kernel is computed after training. `steps = 0` measures the network at initialisation; your
+    own module or `weights` are measured without training. Standard errors are over samples, for
+    this one network.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     section 3; the text centres all n C features around one mean (`all`), the published code each
@@ -33,9 +36,7 @@ class TangentKernel(penchant.Probe):
     example = (
         "penchant probe tangent-kernel -a 'mlp:widths=[80,80,80,80,80,80]' -d mnist:per_class=100"
     )
-    question = (
-        "Which directions of function space is a network ready to learn, and do labels lie there?"
-    )
+    question = "Which functions can the network learn fastest, and are the labels among them?"
     target = "penchant_tangent.probes.tangent_kernel:run"
     figures = "penchant_tangent.figures.tangent_kernel:draw"
     needs = ("architecture", "dataset", "training")
@@ -53,11 +54,11 @@ class TangentKernel(penchant.Probe):
     arrays = {
         "eigenvalues": "eigenvalues of the kernel, descending",
         "trace-ratios": "share of the k largest eigenvalues in the trace, for k = 1, 2, ...",
-        "layer-cka": "alignment of every layer's part of the kernel with the labels",
+        "layer-cka": "alignment of every layer's kernel with the labels",
         "layer-cka-null": "the same with labels in random order, on average",
-        "layer-trace": "trace of every layer's part; they add up to the trace",
+        "layer-trace": "trace of every layer's kernel; they add up to the trace",
         "time-constants": "steps -1 / log(1 - lambda_j / lambda_1) in which gradient descent with "
-        "rate 1 / lambda_1 learns along each eigenvector; missing where an eigenvalue is zero",
+        "rate 1 / lambda_1 learns along each eigenvector; missing if an eigenvalue is zero",
         "kernel": "the kernel, not centred, with row i C + y; only with store_kernel",
         "kernel-samples": "numbers of its samples in `split`, from 0; only with store_kernel",
         "kernel-labels": "their labels; only with store_kernel",
@@ -69,17 +70,21 @@ class TangentKernel(penchant.Probe):
         },
     }
 
-    samples: int = penchant.option(100, "samples of the kernel, drawn from `part`", at_least=8)
-    split: str = penchant.option("train", "where samples are from", choices=("train", "test"))
+    samples: int = penchant.option(
+        100, "samples of the kernel, a random subset of `split`", at_least=8
+    )
+    split: str = penchant.option("train", "source of the samples", choices=("train", "test"))
     centring: str = penchant.option(
-        "outputs", "around each output's mean, one mean of all, or not", choices=CENTRINGS
+        "outputs",
+        "centre around the mean of each output, one mean of all, or not",
+        choices=CENTRINGS,
     )
     ratios: tuple[int, ...] = penchant.option(
         (40, 80, 160), "k of the trace ratios T_k that are quantities", at_least=1
     )
     permutations: int = penchant.option(200, "random orders of labels for the null", at_least=2)
     groups: int = penchant.option(10, "groups of samples that the jackknife leaves out", at_least=2)
-    store_kernel: bool = penchant.option(False, "keep the kernel as an array")
+    store_kernel: bool = penchant.option(False, "store the kernel as an array")
 
     def __attrs_post_init__(self) -> None:
         if self.groups * 2 > self.samples:
@@ -91,13 +96,13 @@ class TangentKernel(penchant.Probe):
 
 @attrs.frozen
 class ParameterDirections(penchant.Probe):
-    """How much the outputs of a network change when its parameters move in some direction.
+    r"""Change of the outputs along singular vectors of the Jacobian and along random directions.
 
-    Along the right singular vectors v_j = J^T u_j / sqrt(lambda_j) of its Jacobian on some samples,
-    and along random directions. To first order a step of length epsilon along v_j changes outputs
-    by epsilon sqrt(lambda_j), and along a random direction by epsilon sqrt(tr K / P) of P
-    parameters: most directions do almost nothing. A change is the root of the mean square over
-    samples of |f(w + epsilon v) - f(w)|, on the samples of the Jacobian and on test samples.
+    The singular vectors are $v_j = J^\top u_j / \sqrt{\lambda_j}$, for the Jacobian $J$ on some
+    samples. To first order, a step of length $\epsilon$ along $v_j$ changes the outputs by
+    $\epsilon \sqrt{\lambda_j}$, and along a random direction of $P$ parameters by
+    $\epsilon \sqrt{\operatorname{tr} K / P}$. A change is the root mean square over samples of
+    $|f(w + \epsilon v) - f(w)|$, on the samples of the Jacobian and on test samples.
 
     Reference: Baratin, thesis, appendix B.1.4 and figure B.1.
     """
@@ -106,7 +111,7 @@ class ParameterDirections(penchant.Probe):
     example = (
         "penchant probe parameter-directions -a 'mlp:widths=[80,80,80]' -d mnist:per_class=100"
     )
-    question = "How much do outputs change when parameters move in some direction?"
+    question = "Which directions in parameter space change the outputs?"
     target = "penchant_tangent.probes.parameter_directions:run"
     figures = "penchant_tangent.figures.parameter_directions:draw"
     needs = ("architecture", "dataset", "training")
@@ -143,8 +148,6 @@ class ParameterDirections(penchant.Probe):
     }
 
     samples: int = penchant.option(100, "training samples of the Jacobian", at_least=2)
-    test_samples: int = penchant.option(500, "test samples, all where there are fewer", at_least=2)
+    test_samples: int = penchant.option(500, "test samples at most", at_least=2)
     vectors: int = penchant.option(50, "singular vectors, and random directions", at_least=3)
-    step: float = penchant.option(
-        0.01, "epsilon, over the length of the vector of all parameters", above=0
-    )
+    step: float = penchant.option(0.01, "epsilon, relative to the norm of all parameters", above=0)

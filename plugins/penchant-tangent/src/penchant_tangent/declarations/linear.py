@@ -8,40 +8,39 @@ import penchant
 
 @attrs.frozen
 class SuperNat(penchant.Probe):
-    """Gradient descent against SuperNat, which stretches features along what is left to learn.
+    r"""Test error of gradient descent and of SuperNat, which rescales features along the residual.
 
-    A linear model f = <w, Phi> is fitted by gradient descent on L = |f - y|^2 / (2 n). SuperNat
-    rescales the eigenvalues of its kernel after every step,
-    lambda_j <- |u_j . grad_f L| lambda_j / kappa (proposition 4.3), which freezes directions in
-    which little is left to learn: noise. kappa is free in the paper; here it is the largest
-    |u_j . grad_f L|, so that no direction is stretched beyond its first scale and steps stay
-    stable.
+    A linear model $f = \langle w, \Phi \rangle$ is fitted by gradient descent on
+    $L = |f - y|^2 / (2 n)$. After every step, SuperNat rescales the eigenvalues of the kernel,
+    $\lambda_j \leftarrow |u_j \cdot \nabla_f L| \lambda_j / \kappa$ (proposition 4.3). This freezes
+    directions with a small residual, which are mostly noise. $\kappa$ is free in the paper; here it
+    is the largest $|u_j \cdot \nabla_f L|$, so no eigenvalue grows and steps remain stable.
 
-    Without architecture and dataset: the noisy linear problem, one signal feature N(0, 1) and d
-    noise features N(0, 1/d), y = phi + P eps, eps of variance `noise`; the test error is that of
-    the whole distribution, exactly. With both: the tangent features of networks as they are drawn,
-    with normal noise of the same variance on the training labels; the test error is on test
-    samples. Errors are over trainings; the difference is paired.
+    Without architecture and dataset, the problem is linear: one signal feature $N(0, 1)$, $d$ noise
+    features $N(0, 1/d)$, and $y = \phi + P \epsilon$ with $\epsilon$ of variance `noise`. The test
+    error is then exact, over the whole distribution. With both, the features are the tangent
+    features of fresh networks, with normal noise of the same variance on the training labels; the
+    test error is on test samples. Standard errors are over trainings; the difference is paired.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
-    section 4.1 and figure 5 (thesis: 4.5). Its P_noise = phi phi^T is no projection; this one is
-    phi (phi^T phi)^-1 phi^T.
+    section 4.1 and figure 5 (thesis: 4.5). Its $P_\text{noise} = \phi \phi^\top$ is not a
+    projection; this one is $\phi (\phi^\top \phi)^{-1} \phi^\top$.
     """
 
     name = "supernat"
-    question = "Does stretching features along what is left to learn help gradient descent?"
+    question = "Does rescaling features along the residual make gradient descent robust to noise?"
     target = "penchant_tangent.probes.supernat:run"
     figures = "penchant_tangent.figures.supernat:draw"
     accepts = ("architecture", "dataset")
     quantities = {
         "final-error-gradient-descent": "test error of gradient descent after the last step; null: "
-        "of zero",
-        "final-error-supernat": "test error of SuperNat after the last step; null: of zero",
+        "prediction 0",
+        "final-error-supernat": "test error of SuperNat after the last step; null: prediction 0",
         "final-difference": "SuperNat minus gradient descent, after the last step, paired",
-        "lowest-error-gradient-descent": "lowest test error of gradient descent on its way; null: "
-        "of zero",
-        "lowest-error-supernat": "lowest test error of SuperNat on its way; null: of zero",
-        "lowest-difference": "SuperNat minus gradient descent, each at its best, paired",
+        "lowest-error-gradient-descent": "lowest test error of gradient descent over all steps; "
+        "null: prediction 0",
+        "lowest-error-supernat": "lowest test error of SuperNat over all steps; null: prediction 0",
+        "lowest-difference": "SuperNat minus gradient descent, lowest errors, paired",
         "wins": "share of trainings in which SuperNat ends with the lower error",
     }
     arrays = {
@@ -55,7 +54,9 @@ class SuperNat(penchant.Probe):
     }
     presets = {"quick": {"trainings": 20}, "fig-4-5": {"trainings": 20}}
 
-    trainings: int = penchant.option(20, "problems drawn, each trained both ways", at_least=2)
+    trainings: int = penchant.option(
+        20, "random problems, each trained with both methods", at_least=2
+    )
     inputs: int = penchant.option(10, "noise features d of the linear problem", at_least=1)
     train: int = penchant.option(50, "training samples n", at_least=4)
     noise: float = penchant.option(0.1, "variance of the noise in the labels", at_least=0)
@@ -67,27 +68,28 @@ class SuperNat(penchant.Probe):
 
 @attrs.frozen
 class Capacity(penchant.Probe):
-    """Which norm measures capacity? Rademacher complexity of norm balls against test error.
+    r"""Rademacher complexity of norm balls, compared with the test error of linear models.
 
-    Linear models on random features of the kernel exp(-gamma |x - x'|^2), whose eigenvalues are
-    rescaled, l_j -> 1 + c (l_j - 1), from white (c = 0) to as they are (c = 1). On each draw of n
-    points the interpolator w of least norm lies in a ball of the norm |w|_A; the ball's Rademacher
-    complexity is (|w|_A / n) E sqrt(sigma^T K_A sigma), simulated, and at most
-    (|w|_A / n) sqrt(tr K_A). A = 1 gives the usual bound; the best rescaling of singular values,
-    nu_j = lambda_j / |u_j . y| (proposition B.7), gives sum_j |u_j . y| / n, never more. Beside the
-    test error stand the bounds of it that follow, at the interpolator's margin of 1.
+    The models use random features of the kernel $\exp(-\gamma |x - x'|^2)$. Its eigenvalues are
+    rescaled, $l_j \to 1 + c (l_j - 1)$, from white ($c = 0$) to unchanged ($c = 1$). For each
+    training set of $n$ points, the interpolator $w$ of least norm lies in a ball of the norm
+    $|w|_A$. The Rademacher complexity of the ball is
+    $(|w|_A / n)\, \mathbb{E} \sqrt{\sigma^\top K_A \sigma}$, which is simulated, and at most
+    $(|w|_A / n) \sqrt{\operatorname{tr} K_A}$. $A = 1$ gives the usual bound. The best rescaling of
+    singular values, $\nu_j = \lambda_j / |u_j \cdot y|$ (proposition B.7), gives
+    $\sum_j |u_j \cdot y| / n$, which is never larger. The probe also reports the bounds on the test
+    error that follow, at the interpolator's margin of 1.
 
-    Labels are the signs of the first eigenvector of all features that has both: the very first of a
-    kernel with positive entries has one sign only. At c = 1 most eigenvalues are zero to rounding,
-    and no interpolator is left; the bound grows without limit before that. The paper says neither
-    where its points lie nor at which c; here they are in [-5, 5], and c comes close to 1. Features
-    are part of the problem (`features_seed`): errors are over draws of training sets.
+    Labels are the signs of the first eigenvector that has both signs. At $c = 1$ most eigenvalues
+    are zero up to rounding and there is no interpolator; the bound diverges before that. The paper
+    does not give its points or its values of $c$; here points are in $[-5, 5]$ and $c$ comes close
+    to 1. Features are fixed by `features_seed`; standard errors are over training sets.
 
     Reference: Baratin, thesis, appendix B.2.5 and figure B.3.
     """
 
     name = "capacity"
-    question = "Which norm bounds a network's capacity closely enough to follow its test error?"
+    question = "Which norm gives a bound on capacity that follows the test error?"
     target = "penchant_tangent.probes.capacity:run"
     figures = "penchant_tangent.figures.capacity:draw"
     quantities = {
@@ -97,7 +99,7 @@ class Capacity(penchant.Probe):
         "tightness-l2": "simulated complexity over its bound, usual norm, at the largest scaling",
         "tightness-optimal": "the same for the best norm",
         "error-bound-l2": "bound of the test error by the usual norm, (38) with (40), at the "
-        "largest scaling; from 1 on it says nothing",
+        "largest scaling; vacuous from 1 on",
         "error-bound-optimal": "the same for the best norm",
         "test-error": "share of other points with the wrong sign, at the largest scaling",
         "rank-correlation-l2": "of usual bound and test error over scalings, mean of the draws; "
@@ -127,7 +129,7 @@ class Capacity(penchant.Probe):
         at_least=0,
         at_most=1,
     )
-    training_sets: int = penchant.option(100, "training sets drawn", at_least=2)
+    training_sets: int = penchant.option(100, "random training sets", at_least=2)
     train: int = penchant.option(50, "points n of a training set", at_least=4)
     features: int = penchant.option(1000, "random features P", at_least=4)
     grid_points: int = penchant.option(1000, "equally spaced points in all", at_least=8)
@@ -137,9 +139,11 @@ class Capacity(penchant.Probe):
     )
     gamma: float = penchant.option(1.0, "of the kernel exp(-gamma |x - x'|^2)", above=0)
     eigenvector: int | None = penchant.option(
-        None, "whose signs are the labels, from 0; nothing: the first with both", at_least=0
+        None,
+        "index of the eigenvector whose signs are the labels; None: the first with both",
+        at_least=0,
     )
-    signs: int = penchant.option(1000, "draws of random signs a complexity", at_least=2)
+    signs: int = penchant.option(1000, "random sign vectors per complexity", at_least=2)
 
     def __attrs_post_init__(self) -> None:
         if self.train >= self.grid_points:

@@ -13,23 +13,24 @@ VGG = {"batch": 100, "momentum": 0.9, "epochs": 100}
 
 @attrs.frozen
 class TangentTraining(penchant.Probe):
-    """How the tangent kernel changes while a network learns: fewer directions, towards the labels.
+    r"""Effective rank of the tangent kernel and its alignment with the labels, during training.
 
-    At log-spaced steps of every training, on a batch of training samples (with the labels they are
-    trained on) and a batch of test samples: eigenvalues, effective rank, trace ratios T_k and
-    alignment with the labels (CKA), of the whole kernel and of every layer's part, beside the
-    accuracies. `noise_shares` trains once for each share of labels that are drawn anew.
+    The kernel is computed at log-spaced training steps, on a batch of training samples (with their
+    training labels) and on a batch of test samples. The probe reports eigenvalues, effective rank,
+    trace ratios $T_k$ and alignment with the labels (CKA), of the whole kernel and per layer, and
+    the accuracies. `noise_shares` trains once for each share of random labels.
 
-    With `difficult_samples`, as many samples with random labels, or with images and labels of
-    another dataset (`difficult_data`), are put among `easy_samples` ordinary ones; alignment is
-    then told of both. True labels align with the kernel of an untrained network, too, so the lead
-    of easy samples counts from the first look on, above what labels in random order align by.
+    With `difficult_samples`, that many samples with random labels, or samples of another dataset
+    (`difficult_data`), are mixed with `easy_samples` ordinary ones; the alignment is then reported
+    for both. True labels align with the kernel of an untrained network, too. So the lead of easy
+    samples is measured relative to the first evaluation, above the alignment of permuted labels.
 
-    Standard errors are over trainings: other networks, orders of samples, batches, random labels.
-    Along a trajectory of your own, `trainings` batches without a common sample are looked at, and
-    standard errors are over these. The null of an alignment is its mean over all orders of the
-    labels, exactly. Kernels are taken in double precision on the CPU, because centring leaves
-    little of those of deep networks.
+    Standard errors are over trainings, with other networks, orders of samples, batches and random
+    labels. The null of an alignment is its exact mean over all permutations of the labels. Kernels
+    are computed in double precision on the CPU, because centring cancels most of the kernel of a
+    deep network.
+    Along your own trajectory, `trainings` disjoint batches are measured, and standard errors are
+    over these.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figures 2 to 4 (thesis: 4.2 to 4.4 and B.5 to B.8). Several depths are several architectures
@@ -41,44 +42,45 @@ class TangentTraining(penchant.Probe):
         "penchant probe tangent-training -a 'mlp:widths=[80,80,80]' "
         "-d mnist:per_class=200,test_per_class=100"
     )
-    question = "Does the tangent kernel turn towards the labels while a network learns?"
+    question = "Do the features of a network turn towards the labels as it learns?"
     target = "penchant_tangent.probes.tangent_training:run"
     figures = "penchant_tangent.figures.tangent_training:draw"
     needs = ("architecture", "dataset", "training", "classes")
     takes = ("fresh", "trajectory")
     uses = ("{difficult_data}",)
     quantities = {
-        "effective-rank-initial-{noise_shares}": "effective rank on training samples, as drawn; "
+        "effective-rank-initial-{noise_shares}": "effective rank on training samples at "
+        "initialisation; "
         "null: all eigenvalues equal",
-        "effective-rank-lowest-{noise_shares}": "lowest of all looks; chance makes it lower still; "
-        "null: at the first look",
-        "effective-rank-final-{noise_shares}": "effective rank on training samples, in the end; "
-        "null: at the first look",
+        "effective-rank-lowest-{noise_shares}": "lowest effective rank of all evaluations (biased "
+        "downwards); null: at the first evaluation",
+        "effective-rank-final-{noise_shares}": "effective rank on training samples at the end; "
+        "null: at the first evaluation",
         "effective-rank-change-{noise_shares}": "final minus initial effective rank",
-        "cka-final-{noise_shares}": "alignment with the labels on training samples, in the end",
-        "cka-uncentred-final-{noise_shares}": "alignment on training samples in the end, neither "
+        "cka-final-{noise_shares}": "alignment with the labels on training samples at the end",
+        "cka-uncentred-final-{noise_shares}": "alignment on training samples at the end, neither "
         "kernel nor labels centred",
         "cka-change-{noise_shares}": "final minus initial alignment on training samples",
-        "test-cka-final-{noise_shares}": "alignment with the labels on test samples, in the end",
+        "test-cka-final-{noise_shares}": "alignment with the labels on test samples at the end",
         "test-cka-change-{noise_shares}": "final minus initial alignment on test samples",
-        "train-accuracy-{noise_shares}": "accuracy on training samples and labels, in the end; "
-        "null: the commonest class",
-        "test-accuracy-{noise_shares}": "accuracy on test samples, in the end; null: the commonest "
-        "class",
+        "train-accuracy-{noise_shares}": "accuracy on training samples and labels at the end; "
+        "null: the most frequent class",
+        "test-accuracy-{noise_shares}": "accuracy on test samples at the end; null: the most "
+        "frequent class",
         "easy-lead-{noise_shares}": "alignment above that of labels in random order, on easy minus "
-        "difficult samples, since the first look, mean of the looks",
+        "difficult samples, since the first evaluation, mean of the evaluations",
         "easy-ratio-{noise_shares}": "highest alignment on easy over highest on difficult samples; "
-        "null: the ratio at the first look",
+        "null: the ratio at the first evaluation",
         "rank-correlation": "of the share of random labels with the alignment that training adds "
         "above that of labels in random order; null: shares in random order",
     }
     arrays = {
-        "steps": "steps looked at",
-        "train-accuracy": "accuracy on training samples, (shares, looks)",
-        "test-accuracy": "accuracy on test samples, (shares, looks)",
-        "difficult-accuracy": "accuracy on difficult samples, (shares, looks)",
+        "steps": "training steps of the evaluations",
+        "train-accuracy": "accuracy on training samples, (shares, evaluations)",
+        "test-accuracy": "accuracy on test samples, (shares, evaluations)",
+        "difficult-accuracy": "accuracy on difficult samples, (shares, evaluations)",
         **{
-            f"{part}-{name}": f"{about} on {part} samples, (shares, looks{axis})"
+            f"{part}-{name}": f"{about} on {part} samples, (shares, evaluations{axis})"
             for part in ("train", "test", "difficult")
             for name, about, axis in (
                 ("effective-rank", "effective rank", ""),
@@ -90,39 +92,39 @@ class TangentTraining(penchant.Probe):
                 ("cka-null", "the same for labels in random order", ""),
                 ("cka-uncentred", "alignment without centring", ""),
                 ("cka-uncentred-null", "the same for labels in random order", ""),
-                ("layer-cka", "alignment of every layer's part", ", layers"),
+                ("layer-cka", "alignment of every layer's kernel", ", layers"),
             )
         },
     }
     presets = {
         "quick": {
             "samples": 40,
-            "looks": 6,
+            "evaluations": 6,
             "trainings": 3,
             "training": {**MLP, "epochs": 10, "learning_rate": 0.02},
         },
         "fig-4-2": {
             "noise_shares": (0.0, 0.5, 1.0),
-            "looks": 30,
+            "evaluations": 30,
             "training": {**VGG, "learning_rate": 0.01},
         },
         "fig-4-4": {
             "easy_samples": 10000,
             "difficult_samples": 1000,
-            "looks": 30,
+            "evaluations": 30,
             "training": {**MLP, "epochs": 100, "learning_rate": 0.02},
         },
-        "fig-b-5": {"looks": 30, "training": {**VGG, "learning_rate": 0.01}},
+        "fig-b-5": {"evaluations": 30, "training": {**VGG, "learning_rate": 0.01}},
         "fig-b-7": {
             "easy_samples": 10000,
             "difficult_samples": 1000,
-            "looks": 30,
+            "evaluations": 30,
             "trainings": 5,
             "training": {**MLP, "epochs": 100, "learning_rate": 0.01},
         },
         "fig-b-8": {
             "noise_shares": (0.0, 0.5),
-            "looks": 30,
+            "evaluations": 30,
             "training": {**VGG, "learning_rate": 0.003},
         },
     }
@@ -131,27 +133,31 @@ class TangentTraining(penchant.Probe):
         3, "trainings for each share of random labels; batches of a trajectory", at_least=2
     )
     samples: int = penchant.option(100, "samples of each batch", at_least=4)
-    looks: int = penchant.option(12, "log-spaced steps looked at, the first included", at_least=2)
+    evaluations: int = penchant.option(
+        12, "number of log-spaced evaluations, including step 0", at_least=2
+    )
     eval_steps: tuple[int, ...] | None = penchant.option(
-        None, "steps looked at instead of log-spaced ones", at_least=0
+        None, "training steps at which to evaluate, instead of log-spaced ones", at_least=0
     )
     noise_shares: tuple[float, ...] = penchant.option(
         (0.0,),
-        "shares of training labels drawn anew, uniformly over all classes",
+        "shares of training labels replaced by uniformly random ones",
         at_least=0,
         at_most=1,
     )
     easy_samples: int | None = penchant.option(
-        None, "training samples that are used; nothing: all", at_least=4
+        None, "ordinary training samples; None: all", at_least=4
     )
     difficult_samples: int | None = penchant.option(
-        None, "difficult samples put among the others; nothing: none", at_least=4
+        None, "difficult samples mixed with the others; None: no such samples", at_least=4
     )
     difficult_data: str | None = penchant.option(
-        None, "a dataset that difficult samples are from; nothing: random labels instead"
+        None, "dataset of the difficult samples; None: random labels"
     )
     centring: str = penchant.option(
-        "outputs", "around each output's mean, one mean of all, or not", choices=CENTRINGS
+        "outputs",
+        "centre around the mean of each output, one mean of all, or not",
+        choices=CENTRINGS,
     )
     ratios: tuple[int, ...] = penchant.option(
         (40, 80, 160), "k of the trace ratios T_k", at_least=1

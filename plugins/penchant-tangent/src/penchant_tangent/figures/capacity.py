@@ -20,7 +20,7 @@ NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation-optimal")
     if quantity is None or quantity.missing:
         return None
@@ -45,13 +45,13 @@ def _bounds(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     scalings = result.arrays["scalings"]
-    places = range(len(scalings))
+    positions = range(len(scalings))
     for name, (label, colour) in NORMS.items():
         kinds = {"bound": "-o", "rademacher": "--"}
         for kind, style in kinds.items():
             text = f"bound, {label}" if kind == "bound" else f"simulated, {label}"
             left.errorbar(
-                places,
+                positions,
                 result.arrays[f"{kind}-{name}"],
                 result.arrays[f"{kind}-{name}-stderr"],
                 fmt=style,
@@ -66,7 +66,7 @@ def _bounds(result: penchant.Result) -> Figure:
 
     # what a bound should follow
     right.errorbar(
-        places,
+        positions,
         result.arrays["test-error"],
         result.arrays["test-error-stderr"],
         fmt="-o",
@@ -82,13 +82,13 @@ def _bounds(result: penchant.Result) -> Figure:
     for panel in (left, right):
         panel.set_xlabel("scaling c of the features")
         names = [f"{scaling:g}" for scaling in scalings]
-        panel.set_xticks(places, names, rotation=60, ha="right", fontsize=7)
+        panel.set_xticks(positions, names, rotation=60, ha="right", fontsize=7)
     ratio = result.quantities["bound-ratio"]
     caption = (
         "Bounds of two norms, simulated complexities and the test error; the usual bound over the "
         f"best at the largest scaling: {ratio}."
     )
-    return captioned(figure, caption, title="Which norm measures capacity")
+    return captioned(figure, caption, title="Capacity bounds of two norms, and the test error")
 
 
 def _solutions(result: penchant.Result) -> Figure:
@@ -97,9 +97,9 @@ def _solutions(result: penchant.Result) -> Figure:
     panel = figure.subplots()
     scalings = result.arrays["scalings"]
     colours = palette(len(scalings), ordered=True)
-    for place, colour in enumerate(colours):
-        points = result.arrays["solutions"][place]
-        label = f"c = {scalings[place]:g}"
+    for position, colour in enumerate(colours):
+        points = result.arrays["solutions"][position]
+        label = f"c = {scalings[position]:g}"
         panel.scatter(points[:, 0], points[:, 1], s=8, color=colour, label=label)
     panel.set_yscale("symlog", linthresh=1)
     panel.set_xlabel("along eigenvector 1")

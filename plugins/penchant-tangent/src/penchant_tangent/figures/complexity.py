@@ -20,14 +20,14 @@ MEASURES = (
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("rank-correlation-complexity")
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="The sum of updates goes with the generalisation gap, rank correlation",
-        below="The sum of updates goes against the generalisation gap, rank correlation",
-        neither="The sum of updates does not follow the generalisation gap significantly, "
+        above="The sum of updates correlates with the generalisation gap, rank correlation",
+        below="The sum of updates anticorrelates with the generalisation gap, rank correlation",
+        neither="The sum of updates does not correlate significantly with the generalisation gap, "
         "rank correlation",
     )
 
@@ -50,16 +50,16 @@ def _correlation(result: penchant.Result) -> Figure:
     gaps, errors = result.arrays["gap"], result.arrays["gap-stderr"]
     colours = palette(gaps.shape[1], ordered=True)
     for panel, name in zip(panels.flat, MEASURES):
-        for place, colour in enumerate(colours):
+        for position, colour in enumerate(colours):
             panel.errorbar(
-                result.arrays[name][:, place],
-                gaps[:, place],
-                errors[:, place],
-                result.arrays[f"{name}-stderr"][:, place],
+                result.arrays[name][:, position],
+                gaps[:, position],
+                errors[:, position],
+                result.arrays[f"{name}-stderr"][:, position],
                 fmt="o",
                 color=colour,
                 markersize=4,
-                label=f"{100 * result.arrays['shares'][place]:g} % random labels",
+                label=f"{100 * result.arrays['shares'][position]:g} % random labels",
             )
         order = result.quantities[f"rank-correlation-{name}"]
         panel.set_title(f"rank correlation {order.value:.2f}, p = {order.p:.2g}", fontsize=8)
@@ -86,14 +86,14 @@ def _along(
     figure = Figure(figsize=(7, 4), layout="constrained")
     panel = figure.subplots()
     other = 1 if axis == "widths" else 0
-    places = result.arrays[axis]
+    positions = result.arrays[axis]
     for name, colour in zip(MEASURES[:-1], palette(len(MEASURES) - 1)):
-        _share_of_largest(panel, places, result.arrays[name].mean(other), name, colour)
+        _share_of_largest(panel, positions, result.arrays[name].mean(other), name, colour)
 
     # the gap has an axis of its own
     twin = panel.twinx()
     gaps = result.arrays["gap"].mean(other)
-    twin.plot(places, gaps, "s--", color=GREY, label="gap")
+    twin.plot(positions, gaps, "s--", color=GREY, label="gap")
     twin.set_ylabel("generalisation gap (dashed)", color=GREY)
     panel.set_xlabel(label)
     panel.set_ylabel("measure over its largest value")
@@ -105,12 +105,12 @@ def _along(
 
 
 def _share_of_largest(
-    panel: Axes, places: np.ndarray, values: np.ndarray, name: str, colour: str
+    panel: Axes, positions: np.ndarray, values: np.ndarray, name: str, colour: str
 ) -> None:
     """A measure on the scale of all others; the first is that of the thesis."""
     width = 2.4 if name == MEASURES[0] else 1.2
     panel.plot(
-        places,
+        positions,
         values / values.max(),
         "o-",
         color=colour,

@@ -9,7 +9,7 @@ from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, log_ticks
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("leading-ratio")
     if quantity is None or quantity.missing:
         return None
@@ -68,4 +68,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     panel.legend()
     ratio = result.quantities["leading-ratio"]
     caption = f"Change along the first singular vector over that of random directions: {ratio}."
-    return {"changes": captioned(figure, caption, title="Outputs when parameters move")}
+    return {
+        "changes": captioned(
+            figure, caption, title="Change of the outputs along parameter directions"
+        )
+    }

@@ -12,7 +12,7 @@ METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNa
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("final-difference")
     if quantity is None or quantity.missing:
         return None
@@ -44,7 +44,7 @@ def _errors(result: penchant.Result) -> Figure:
         panel.set_ylabel(f"{part} error (mean squared)")
     panels[0].legend()
     difference = result.quantities["final-difference"]
-    caption = f"Test errors along both descents; SuperNat minus gradient descent: {difference}."
+    caption = f"Test error of both methods by step; SuperNat minus gradient descent: {difference}."
     return captioned(figure, caption, title="Gradient descent and SuperNat")
 
 
@@ -72,12 +72,12 @@ def _features(result: penchant.Result) -> Figure:
     panel = figure.subplots()
     first = result.arrays["eigenvalues-first"]
     last = result.arrays["eigenvalues-last"]
-    places = np.arange(len(first))
-    panel.plot(places, first, "o-", color=BLUE, label="before training")
+    positions = np.arange(len(first))
+    panel.plot(positions, first, "o-", color=BLUE, label="before training")
 
     # what is frozen beyond double precision is left out
     shown = np.where(last > 1e-30 * first.max(), last, np.nan)
-    panel.plot(places, shown, "s-", color=ORANGE, label="after SuperNat's last step")
+    panel.plot(positions, shown, "s-", color=ORANGE, label="after SuperNat's last step")
     panel.set_yscale("log")
     panel.set_xlabel("direction")
     panel.set_ylabel("eigenvalue of the kernel")

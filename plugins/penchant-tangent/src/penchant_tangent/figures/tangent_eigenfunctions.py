@@ -29,17 +29,17 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _plane(result: penchant.Result) -> Figure:
     """A row of pictures for every look (figure 4.1)."""
     functions = result.arrays["eigenfunctions"]
-    places = [place for place in SHOWN if place < functions.shape[1]]
+    positions = [position for position in SHOWN if position < functions.shape[1]]
     side = round(functions.shape[2] ** 0.5)
     steps = result.arrays["steps"]
-    width = 1.3 * len(places) + 0.6
+    width = 1.3 * len(positions) + 0.6
     height = 1.35 * len(steps) + 0.8
     figure = Figure(figsize=(width, height), layout="constrained")
-    grid = figure.subplots(len(steps), len(places), squeeze=False)
+    grid = figure.subplots(len(steps), len(positions), squeeze=False)
     for row, step in enumerate(steps):
-        for column, place in enumerate(places):
+        for column, position in enumerate(positions):
             panel = grid[row, column]
-            picture = functions[row, place].reshape(side, side)
+            picture = functions[row, position].reshape(side, side)
             # zero is white in every panel
             limit = np.abs(picture).max()
             panel.imshow(
@@ -51,7 +51,7 @@ def _plane(result: penchant.Result) -> Figure:
             )
             panel.set(xticks=[], yticks=[])
             if row == 0:
-                panel.set_title(f"j = {place}", fontsize=8)
+                panel.set_title(f"j = {position}", fontsize=8)
         grid[row, 0].set_ylabel(f"step {step}", fontsize=8)
     first = result.quantities[f"label-share-{steps[0]}"]
     caption = f"Share of the labels in the leading functions at step {steps[0]}: {first}"
@@ -76,10 +76,10 @@ def _line(result: penchant.Result) -> Figure:
         axes=left,
     )
     functions = result.arrays["eigenfunctions"][0]
-    places = [place for place in ON_A_LINE if place < len(functions)]
+    positions = [position for position in ON_A_LINE if position < len(functions)]
     inputs = result.arrays["grid"][:, 0]
-    for place, colour in zip(places, palette(len(places))):
-        right.plot(inputs, functions[place], color=colour, label=f"j = {place}")
+    for position, colour in zip(positions, palette(len(positions))):
+        right.plot(inputs, functions[position], color=colour, label=f"j = {position}")
     right.set_xlabel("input")
     right.set_ylabel("eigenvector")
     legend_beside(right)
@@ -102,7 +102,7 @@ def _eigenvalues(result: penchant.Result) -> Figure:
     log_ticks(panel)
     panel.legend()
     last = result.quantities[f"decay-{steps[-1]}"]
-    caption = f"How fast the spectrum falls; last over first eigenvalue in the end: {last}."
+    caption = f"Eigenvalues by index; last over first eigenvalue at the end: {last}."
     return captioned(figure, caption, title="Spectrum of the tangent kernel on the grid")
 
 
@@ -122,5 +122,5 @@ def _speeds(result: penchant.Result) -> Figure:
     panel.set_xlabel("expected change / rate")
     panel.set_ylabel("measured change / rate")
     error = result.quantities["speed-error"]
-    caption = f"Each point is an eigenvector: lemma 4.1 against one small step; error {error}."
+    caption = f"One point per eigenvector: lemma 4.1 and one small step; relative error {error}."
     return captioned(figure, caption, title="Learning speeds along eigenvectors")

@@ -12,7 +12,7 @@ from penchant_tangent.shared.legends import legend_beside
 
 
 def headline(result: penchant.Result) -> str | None:
-    """What the numbers allow to be said."""
+    """One sentence, chosen by the numbers."""
     quantity = result.quantities.get("cka")
     if quantity is None or quantity.missing:
         return None
@@ -59,13 +59,13 @@ def _spectrum(result: penchant.Result) -> Figure:
 def _layers(result: penchant.Result) -> Figure:
     """Alignment and trace of every layer's part, from the input to the output."""
     names = result.labels["layers"]
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     figure = Figure(figsize=(max(8.5, 0.35 * len(names) + 3), 4), layout="constrained")
     left, right = figure.subplots(1, 2)
 
     # alignment, with that of labels in random order
     left.errorbar(
-        places,
+        positions,
         result.arrays["layer-cka"],
         result.arrays["layer-cka-stderr"],
         fmt="o-",
@@ -73,7 +73,7 @@ def _layers(result: penchant.Result) -> Figure:
         capsize=2,
         label="of the layer",
     )
-    left.plot(places, result.arrays["layer-cka-null"], "--", color=BLUE, alpha=0.6, label="null")
+    left.plot(positions, result.arrays["layer-cka-null"], "--", color=BLUE, alpha=0.6, label="null")
     whole = result.quantities["cka"]
     left.axhline(whole.value, color=FAINT, linestyle=":", label="of the whole kernel")
     left.set_ylabel("alignment with the labels (CKA)")
@@ -82,7 +82,7 @@ def _layers(result: penchant.Result) -> Figure:
 
     # how much of the kernel a layer is
     right.bar(
-        places,
+        positions,
         result.arrays["layer-trace"],
         yerr=result.arrays["layer-trace-stderr"],
         color=GREEN,
@@ -91,8 +91,8 @@ def _layers(result: penchant.Result) -> Figure:
     right.set_ylabel("trace of the layer's part")
     for panel in (left, right):
         _name_layers(panel, names)
-    caption = f"Alignment with the labels, and trace, of every layer's part; all layers: {whole}."
-    return captioned(figure, caption, title="Alignment layer by layer")
+    caption = f"Alignment with the labels, and trace, per layer; all layers: {whole}."
+    return captioned(figure, caption, title="Alignment per layer")
 
 
 def _name_layers(panel: Axes, names: tuple[str, ...]) -> None:

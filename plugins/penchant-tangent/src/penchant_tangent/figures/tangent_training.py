@@ -46,11 +46,17 @@ def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
 
 
 def _line(
-    panel: Axes, result: penchant.Result, name: str, place: int, *, column: int | None = None, **how
+    panel: Axes,
+    result: penchant.Result,
+    name: str,
+    position: int,
+    *,
+    column: int | None = None,
+    **how,
 ) -> None:
     """A curve of one share along steps, with its error as a band."""
-    values = result.arrays[name][place]
-    errors = result.arrays[f"{name}-stderr"][place]
+    values = result.arrays[name][position]
+    errors = result.arrays[f"{name}-stderr"][position]
     if column is not None:
         values, errors = values[:, column], errors[:, column]
 
@@ -70,16 +76,18 @@ def _line(
 def _spectrum(result: penchant.Result) -> Figure:
     """Accuracies, eigenvalues, effective rank and trace ratios (figure 4.2)."""
     figure, grid = _panels(result, 4)
-    for place, column in enumerate(grid.T):
+    for position, column in enumerate(grid.T):
         for part, style in STYLES.items():
             accuracy, eigenvalues, rank, ratios = column
             how = {"linestyle": style, "label": part}
-            _line(accuracy, result, f"{part}-accuracy", place, color=BLUE, **how)
-            _line(rank, result, f"{part}-effective-rank", place, color=VIOLET, **how)
+            _line(accuracy, result, f"{part}-accuracy", position, color=BLUE, **how)
+            _line(rank, result, f"{part}-effective-rank", position, color=VIOLET, **how)
             for name, colour in EIGENVALUES.items():
                 how["label"] = f"{name}, {part}"
-                _line(eigenvalues, result, f"{part}-{name}-eigenvalue", place, color=colour, **how)
-            _ratios(ratios, result, part, place, style)
+                _line(
+                    eigenvalues, result, f"{part}-{name}-eigenvalue", position, color=colour, **how
+                )
+            _ratios(ratios, result, part, position, style)
         eigenvalues.set_yscale("log")
 
     # what is shown
@@ -90,13 +98,14 @@ def _spectrum(result: penchant.Result) -> Figure:
     share = result.options["noise_shares"][0]
     change = result.quantities[f"effective-rank-change-{share:g}"]
     caption = (
-        "Accuracy, eigenvalues, effective rank and trace ratios; effective rank, last look minus "
+        "Accuracy, eigenvalues, effective rank and trace ratios; effective rank, last "
+        "evaluation minus "
         f"first, with {100 * share:g} % random labels: {change}."
     )
-    return captioned(figure, caption, title="Spectrum of the tangent kernel along training")
+    return captioned(figure, caption, title="Spectrum of the tangent kernel during training")
 
 
-def _ratios(panel: Axes, result: penchant.Result, part: str, place: int, style: str) -> None:
+def _ratios(panel: Axes, result: penchant.Result, part: str, position: int, style: str) -> None:
     """One curve a trace ratio."""
     wanted = result.options["ratios"]
     for number, (k, colour) in enumerate(zip(wanted, palette(len(wanted), ordered=True))):
@@ -104,7 +113,7 @@ def _ratios(panel: Axes, result: penchant.Result, part: str, place: int, style: 
             panel,
             result,
             f"{part}-trace-ratios",
-            place,
+            position,
             column=number,
             color=colour,
             linestyle=style,
@@ -115,11 +124,11 @@ def _ratios(panel: Axes, result: penchant.Result, part: str, place: int, style: 
 def _alignment(result: penchant.Result) -> Figure:
     """Alignment of the whole kernel and of its layers (figure 4.3)."""
     figure, grid = _panels(result, 3)
-    for place, column in enumerate(grid.T):
+    for position, column in enumerate(grid.T):
         # the whole kernel on top, its layers below
-        _whole_kernel(column[0], result, place)
+        _whole_kernel(column[0], result, position)
         for panel, part in zip(column[1:], STYLES):
-            _layers(panel, result, part, place)
+            _layers(panel, result, part, position)
 
     # what is shown
     labels = ("CKA", "CKA of layers (train)", "CKA of layers (test)")
@@ -133,10 +142,10 @@ def _alignment(result: penchant.Result) -> Figure:
         "Alignment of the kernel with the labels; dotted: labels in random order. Layers from dark "
         f"(input) to light (output). Change with {100 * share:g} % random labels: {change}."
     )
-    return captioned(figure, caption, title="Alignment with the labels along training")
+    return captioned(figure, caption, title="Alignment with the labels during training")
 
 
-def _whole_kernel(panel: Axes, result: penchant.Result, place: int) -> None:
+def _whole_kernel(panel: Axes, result: penchant.Result, position: int) -> None:
     """Alignment on training and test samples, with that of labels in random order."""
     steps = result.arrays["steps"]
     for part, colour in (("train", BLUE), ("test", ORANGE)):
@@ -144,16 +153,16 @@ def _whole_kernel(panel: Axes, result: penchant.Result, place: int) -> None:
             panel,
             result,
             f"{part}-cka",
-            place,
+            position,
             color=colour,
             linestyle=STYLES[part],
             label=part,
         )
-        null = result.arrays[f"{part}-cka-null"][place]
+        null = result.arrays[f"{part}-cka-null"][position]
         panel.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{part}, null")
 
 
-def _layers(panel: Axes, result: penchant.Result, part: str, place: int) -> None:
+def _layers(panel: Axes, result: penchant.Result, part: str, position: int) -> None:
     """One curve a layer, from dark to light."""
     names = result.labels["layers"]
     colours = palette(len(names), ordered=True)
@@ -162,7 +171,7 @@ def _layers(panel: Axes, result: penchant.Result, part: str, place: int) -> None
             panel,
             result,
             f"{part}-layer-cka",
-            place,
+            position,
             column=number,
             color=colour,
             linestyle=STYLES[part],
@@ -175,14 +184,14 @@ def _difficult(result: penchant.Result) -> Figure:
     figure, grid = _panels(result, 2)
     kinds = {"train": ("easy", BLUE), "difficult": ("difficult", RED)}
     steps = result.arrays["steps"]
-    for place, (cka, accuracy) in enumerate(grid.T):
+    for position, (cka, accuracy) in enumerate(grid.T):
         for part, (label, colour) in kinds.items():
             how = {"color": colour, "label": label, "marker": "o", "markersize": 3}
-            _line(cka, result, f"{part}-cka", place, **how)
-            _line(accuracy, result, f"{part}-accuracy", place, **how)
+            _line(cka, result, f"{part}-cka", position, **how)
+            _line(accuracy, result, f"{part}-accuracy", position, **how)
 
             # labels in random order
-            null = result.arrays[f"{part}-cka-null"][place]
+            null = result.arrays[f"{part}-cka-null"][position]
             cka.plot(
                 steps,
                 null,

@@ -129,11 +129,11 @@ def without_groups(
     device: torch.device,
 ) -> Iterator[Tensor]:
     """The samples that stay where one of `groups` groups is left out, for each of them."""
-    places = torch.arange(count, device=device)
-    own = places % groups
+    positions = torch.arange(count, device=device)
+    own = positions % groups
     for group in range(groups):
         others = own != group
-        yield places[others]
+        yield positions[others]
 
 
 def among(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def log_steps(total: int, looks: int) -> list[int]:
+def log_steps(total: int, evaluations: int) -> list[int]:
     """Steps from 0 to `total`, evenly spaced in the logarithm after the first.
 
     Args:
         total: The last step.
-        looks: How many there are at most; early ones that would coincide are one.
+        evaluations: How many there are at most; early ones that would coincide are one.
 
     Returns:
         The steps, rising.
@@ -20,7 +20,7 @@ def log_steps(total: int, looks: int) -> list[int]:
     """
     if total == 0:
         return [0]
-    between = looks - 2
+    between = evaluations - 2
     found = {0, total}
     for number in range(between):
         exponent = number / between

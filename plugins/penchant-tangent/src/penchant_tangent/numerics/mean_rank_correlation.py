@@ -1,8 +1,8 @@
-"""The mean of several rank correlations over the same places, and its permutation null.
+"""The mean of several rank correlations over the same positions, and its permutation null.
 
-Repetitions that order the same places alike are not independent evidence of an order: of three
-places they agree by chance in one case of six, however many repetitions there are. So the null
-permutes the places, the same way in all repetitions.
+Repetitions that order the same positions alike are not independent evidence of an order: of three
+positions they agree by chance in one case of six, however many repetitions there are. So the null
+permutes the positions, the same way in all repetitions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Generator
 
 
 class MeanRankCorrelation(NamedTuple):
-    """Spearman's rank correlation of each repetition, and means over them of permuted places."""
+    """Spearman's rank correlation of each repetition, and means over them of permuted positions."""
 
     values: np.ndarray  # (repetitions,)
     null_draws: np.ndarray  # (permutations,)
@@ -38,31 +38,31 @@ def mean_rank_correlation(
     generator: Generator,
     permutations: int = 999,
 ) -> MeanRankCorrelation:
-    """Rank correlations over places, repetition by repetition.
+    """Rank correlations over positions, repetition by repetition.
 
     Args:
-        x: Numbers (repetitions, places), no repetition constant.
-        y: Numbers (repetitions, places), no repetition constant.
+        x: Numbers (repetitions, positions), no repetition constant.
+        y: Numbers (repetitions, positions), no repetition constant.
         generator: A generator on the CPU.
         permutations: Draws of the null.
 
     Returns:
         Correlations and the draws, for `Quantity.of(found.values, null=found.null(), over=...)`.
 
-    >>> places = np.array([[1.0, 2.0, 3.0]])
+    >>> positions = np.array([[1.0, 2.0, 3.0]])
     >>> generator = torch.Generator("cpu").manual_seed(0)
-    >>> mean_rank_correlation(places, 10 - places, generator=generator).values.tolist()
+    >>> mean_rank_correlation(positions, 10 - positions, generator=generator).values.tolist()
     [-1.0]
     """
     first, second = _unit_ranks(x), _unit_ranks(y)
     values = (first * second).sum(1)
 
     # the mean over repetitions of sum_i x_i y_order(i), from the mean of all products
-    products = first.T @ second / len(first)  # (places, places)
-    places = np.arange(len(products))
+    products = first.T @ second / len(first)  # (positions, positions)
+    positions = np.arange(len(products))
     keys = torch.rand(permutations, len(products), generator=generator, device="cpu")
     orders = keys.argsort(1).numpy()
-    draws = products[places, orders].sum(1)
+    draws = products[positions, orders].sum(1)
     return MeanRankCorrelation(values.round(12), draws)
 
 

@@ -184,8 +184,8 @@ def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
     """Share of outputs with the wrong sign; what is zero to rounding has none, and counts half."""
     # white features tell nothing of other points: their outputs are nothing but rounding
     rounding = len(outputs) * torch.finfo(outputs.dtype).eps
-    told = outputs.abs() > rounding
-    signs = torch.where(told, torch.sign(outputs), 0.0)
+    decided = outputs.abs() > rounding
+    signs = torch.where(decided, torch.sign(outputs), 0.0)
     agreement = signs * labels
     wrong = 1 - agreement
     return float(wrong.mean() / 2)
@@ -194,8 +194,8 @@ def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
 def _shown(solution: Tensor) -> list[float]:
     """A solution in the plane in which solutions are drawn."""
     last = len(solution) - 1
-    places = [min(place, last) for place in SHOWN]
-    return solution[places].tolist()
+    positions = [min(position, last) for position in SHOWN]
+    return solution[positions].tolist()
 
 
 def _balls(

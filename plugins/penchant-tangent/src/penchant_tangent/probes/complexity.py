@@ -186,9 +186,7 @@ def _warn_if_unfinished(context: penchant.Context, loss: float) -> None:
     """Networks that did not fit their labels cannot be compared with those that did."""
     wanted = context.training.until_loss
     if wanted is not None and loss > 2 * wanted:
-        context.warn(
-            f"some trainings ended before their loss was {wanted:g}: give them more epochs"
-        )
+        context.warn(f"some trainings ended before their loss reached {wanted:g}: use more epochs")
 
 
 def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:

@@ -94,7 +94,7 @@ def follow(context: penchant.Context, number: int) -> dict[str, Any]:
     options = context.options
     network = context.network(number, outputs=1)
     points = grid(context)
-    looks = []
+    evaluations = []
     trained = context.train(
         network,
         context.data.train,
@@ -103,14 +103,14 @@ def follow(context: penchant.Context, number: int) -> dict[str, Any]:
         test=context.data.test,
     )
     for _, network in trained:
-        looks.append(_look(network, points, context))
+        evaluations.append(_evaluate(network, points, context))
     # a training that has stopped stays as it is
-    while len(looks) < len(set(options.eval_steps)):
-        looks.append(looks[-1])
+    while len(evaluations) < len(set(options.eval_steps)):
+        evaluations.append(evaluations[-1])
 
     # lemma 4.1 on the training samples
     speeds = _speeds(network, context)
-    values, functions, shares = zip(*looks)
+    values, functions, shares = zip(*evaluations)
     return {
         "eigenvalues": torch.stack(values),
         "eigenfunctions": torch.stack(functions),
@@ -126,7 +126,7 @@ def in_double(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network).double()
 
 
-def _look(
+def _evaluate(
     network: nn.Module,
     points: Tensor,
     context: penchant.Context,
@@ -146,7 +146,9 @@ def _look(
     # those that are more than rounding
     known = values > ROUNDING * torch.finfo(values.dtype).eps * values[0]
     if not bool(known.all()):
-        context.warn(f"of {count} leading eigenvalues the last are rounding: use fewer")
+        context.warn(
+            f"the last of {count} leading eigenvalues are below rounding: set a smaller `leading`"
+        )
 
     # the same functions at the training samples
     beside = tangent_kernel(network, train.inputs.double(), other=points)
@@ -202,12 +204,12 @@ def _quantities(
     null = random_label_share(values.shape[2], samples)
     found = {}
     steps = sorted(set(options.eval_steps))
-    for place, step in enumerate(steps):
-        own = values[:, place]
+    for position, step in enumerate(steps):
+        own = values[:, position]
         ratios = own[:, -1] / own[:, 0]
         found[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings", null=1.0)
         found[f"label-share-{step}"] = penchant.Quantity.of(
-            shares[:, place],
+            shares[:, position],
             over="trainings",
             null=null,
         )
@@ -244,7 +246,7 @@ def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
 def _order(functions: np.ndarray, context: penchant.Context) -> penchant.Quantity:
     """Rank correlation of the index of functions (trainings, k, points) with their frequency.
 
-    Two neighbours that change places move it by 12 / (k (k^2 - 1)): it is not known better than
+    Two neighbours that change positions move it by 12 / (k (k^2 - 1)): it is not known better than
     that, even where all trainings agree.
     """
     frequencies = mean_frequencies(functions)

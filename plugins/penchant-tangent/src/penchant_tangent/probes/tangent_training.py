@@ -46,11 +46,11 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     if followed:
         _refuse_other_labels(options)
     items = []
-    for place in range(len(options.noise_shares)):
-        items += [[place, number] for number in range(options.trainings)]
-    shards = list(context.map(follow if followed else train_and_look, items))
+    for position in range(len(options.noise_shares)):
+        items += [[position, number] for number in range(options.trainings)]
+    shards = list(context.map(follow if followed else train_and_evaluate, items))
 
-    # (shares, trainings, looks, ...) by name
+    # (shares, trainings, evaluations, ...) by name
     shares = len(options.noise_shares)
     values = {}
     for name in shards[0]:
@@ -68,7 +68,9 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     if followed:
         conventions["trainings"] = "one, of the user's; standard errors are over batches of samples"
     else:
-        conventions["early stop"] = "a training that stops early stays as it is at later looks"
+        conventions["early stop"] = (
+            "a training that stops early stays as it is at later evaluations"
+        )
     names = tuple(layer_names(context))
     return penchant.Result(quantities, arrays, conventions=conventions, labels={"layers": names})
 
@@ -102,7 +104,7 @@ def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     samples = mixture(options, context, 0.0, 0).together()
     total = context.training.total_steps(len(samples.labels))
     if options.eval_steps is None:
-        return log_steps(total, options.looks)
+        return log_steps(total, options.evaluations)
 
     # those that were asked for
     steps = sorted(set(options.eval_steps))
@@ -111,11 +113,11 @@ def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     return steps
 
 
-def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
-    """Numbers (looks, ...) along one training, by name."""
+def train_and_evaluate(context: penchant.Context, item: list[int]) -> Numbers:
+    """Numbers (evaluations, ...) along one training, by name."""
     options = context.options
-    place, number = item
-    samples = mixture(options, context, options.noise_shares[place], number)
+    position, number = item
+    samples = mixture(options, context, options.noise_shares[position], number)
     batches = _batches(samples, options, context, number)
     trained = context.train(
         context.network(number),
@@ -124,32 +126,32 @@ def train_and_look(context: penchant.Context, item: list[int]) -> Numbers:
         steps=_steps(options, context),
         test=context.data.test,
     )
-    looks = []
+    evaluations = []
     for _, network in trained:
-        looks.append(look(network, batches, samples, context))
+        evaluations.append(evaluation(network, batches, samples, context))
     # a training that has stopped stays as it is
-    while len(looks) < len(_steps(options, context)):
-        looks.append(looks[-1])
-    return _stacked(looks)
+    while len(evaluations) < len(_steps(options, context)):
+        evaluations.append(evaluations[-1])
+    return _stacked(evaluations)
 
 
 def follow(context: penchant.Context, item: list[int]) -> Numbers:
-    """Numbers (looks, ...) along the user's training, on batches of this number."""
+    """Numbers (evaluations, ...) along the user's training, on batches of this number."""
     options = context.options
     _, number = item
     samples = mixture(options, context, 0.0, 0)
     batches = _batches(samples, options, context, number)
-    looks = []
+    evaluations = []
     for _, network in context.trained(options.eval_steps):
-        looks.append(look(network, batches, samples, context))
-    return _stacked(looks)
+        evaluations.append(evaluation(network, batches, samples, context))
+    return _stacked(evaluations)
 
 
-def _stacked(looks: list[Numbers]) -> Numbers:
-    """Numbers (looks, ...) by name."""
+def _stacked(evaluations: list[Numbers]) -> Numbers:
+    """Numbers (evaluations, ...) by name."""
     found = {}
-    for name in looks[0]:
-        found[name] = np.stack([each[name] for each in looks])
+    for name in evaluations[0]:
+        found[name] = np.stack([each[name] for each in evaluations])
     return found
 
 
@@ -192,7 +194,7 @@ def _batch_size(part: Samples, context: penchant.Context) -> int:
     return min(options.samples, available)
 
 
-def look(
+def evaluation(
     network: nn.Module,
     batches: dict[str, Samples],
     samples: Mixture,
@@ -262,7 +264,7 @@ def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.T
 
 
 def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[str, np.ndarray]:
-    """Means over trainings with their errors, (shares, looks, ...)."""
+    """Means over trainings with their errors, (shares, evaluations, ...)."""
     found = {}
     for name, numbers in values.items():
         if name == "test-accuracy":
@@ -284,8 +286,8 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
     found = {}
-    for place, share in enumerate(options.noise_shares):
-        own = {name: numbers[place] for name, numbers in values.items()}
+    for position, share in enumerate(options.noise_shares):
+        own = {name: numbers[position] for name, numbers in values.items()}
         told = _of_a_share(own, context)
         for name, quantity in told.items():
             found[f"{name}-{share:g}"] = quantity
@@ -301,7 +303,7 @@ def _quantities(
 def _of_a_share(
     own: dict[str, np.ndarray], context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
-    """Quantities of the trainings (trainings, looks) with one share of random labels."""
+    """Quantities of the trainings (trainings, evaluations) with one share of random labels."""
     rank = own["train-effective-rank"]
     first, last = rank[:, 0], rank[:, -1]
     # without training the rank stays as it was
@@ -369,7 +371,7 @@ def _mean(
 
 
 def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
-    """How far alignment on easy samples (trainings, looks) is ahead of that on difficult ones.
+    """How far alignment on easy samples (trainings, evaluations) is ahead of that on hard ones.
 
     True labels align with any kernel of clustered data, and random ones with any kernel of few
     directions: the lead counts what training adds to the alignment above that of random labels.

@@ -51,7 +51,7 @@ def stack(
     grey = digits.images[:, 0]
     images = grey[chosen].to(torch.float32) / WHITE
     # The digits of a number: hundreds, tens, ones.
-    place = torch.tensor([100, 10, 1], device="cpu")
+    powers = torch.tensor([100, 10, 1], device="cpu")
     labels = digits.labels[chosen]
-    modes = (labels * place).sum(1)
+    modes = (labels * powers).sum(1)
     return Samples(images, modes)

@@ -159,10 +159,10 @@ def files_missing(
 ) -> penchant.Error:
     """Says what was looked for, where, and how to get it."""
     looked = "".join(f"\n  {path}" for path in wanted)
-    cure = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
+    hint = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
     if mirrored:
-        cure += ", or download = true to fetch it"
-    return penchant.Error(f"{dataset}: the files are not there; {cure}; looked for{looked}")
+        hint += ", or download = true to fetch it"
+    return penchant.Error(f"{dataset}: the files are not there; {hint}; looked for{looked}")
 
 
 def wrong_file(

@@ -117,8 +117,10 @@ def train_digit_network(
         The network, and how often it is right about all channels of samples kept from training.
     """
     count, depth = inputs.shape[:2]
-    places = [DIGITS ** (depth - 1 - place) for place in range(depth)]
-    digits = torch.stack([labels // place % DIGITS for place in places], 1)  # (samples, channels)
+    positions = [DIGITS ** (depth - 1 - position) for position in range(depth)]
+    digits = torch.stack(
+        [labels // position % DIGITS for position in positions], 1
+    )  # (samples, channels)
     # A tenth of the samples is kept from training, to say how good it is.
     kept = max(1, count // 10)
     # The seed of the stream makes the weights, the stream itself the batches.
@@ -163,10 +165,10 @@ def digit_judge(network: nn.Module) -> Judge:
     def judge(samples: Tensor) -> Tensor:
         found = outputs(one_part, samples, chunk=CHUNK)
         depth = samples.shape[1]
-        # The first channel has the highest place.
+        # The first channel has the highest position.
         powers = torch.arange(depth - 1, -1, -1, device=found.device)
-        places = found * DIGITS**powers
-        return places.sum(1)
+        positions = found * DIGITS**powers
+        return positions.sum(1)
 
     return judge
 

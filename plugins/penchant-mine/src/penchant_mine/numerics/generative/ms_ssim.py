@@ -94,12 +94,12 @@ def _ssim_parts(
 def _blurred(images: Tensor) -> Tensor:
     """Gaussian windows that lie inside the image, channel by channel."""
     channels = images.shape[1]
-    places = torch.arange(
+    positions = torch.arange(
         WINDOW,
         device=images.device,
         dtype=images.dtype,
     )
-    offsets = places - (WINDOW - 1) / 2
+    offsets = positions - (WINDOW - 1) / 2
     line = torch.exp(-offsets.square() / (2 * SIGMA**2))
     window = line[:, None] * line / line.sum() ** 2
     kernel = window.expand(channels, 1, -1, -1)

@@ -25,7 +25,7 @@ def _column(column: Tensor, bins: int) -> Tensor:
     if len(different) <= bins:
         return inverse
     exact = column.to(torch.float64)
-    places = torch.linspace(
+    positions = torch.linspace(
         0,
         1,
         bins + 1,
@@ -33,7 +33,7 @@ def _column(column: Tensor, bins: int) -> Tensor:
         dtype=torch.float64,
     )
     # Equal frequency: the same number of samples in every bin.
-    edges = torch.quantile(exact, places[1:-1])
+    edges = torch.quantile(exact, positions[1:-1])
     return torch.bucketize(exact, edges.contiguous())
 
 

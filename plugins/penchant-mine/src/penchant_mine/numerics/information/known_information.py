@@ -30,8 +30,8 @@ def legendre(
     )
     half = (edges[1:] - edges[:-1]) / 2
     middle = (edges[1:] + edges[:-1]) / 2
-    places = middle[:, None] + half[:, None] * points
-    return places.flatten(), (half[:, None] * weights).flatten()
+    positions = middle[:, None] + half[:, None] * points
+    return positions.flatten(), (half[:, None] * weights).flatten()
 
 
 def gaussian_entropy(sigma: float) -> float:

@@ -19,7 +19,7 @@ HEAVY = 5.0  # excess kurtosis of a column with heavy tails; that of a normal on
 class Pairs:
     """x (samples, size) and z (samples, size), scaled to mean 0 and variance 1.
 
-    Constant columns are 0 and keep their place.
+    Constant columns are 0 and keep their position.
     """
 
     x: Tensor
