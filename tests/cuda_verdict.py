@@ -1,42 +1,147 @@
-"""Everything marked `cuda`, a verdict in one sentence, and seconds of every probe: CPU and GPU.
+"""Everything marked `cuda`, a verdict in one sentence, and two tables of seconds.
 
-Run it with `make test-cuda` on a machine with a GPU. The table is of small problems, on which a
-GPU need not win; what it is for is to see a probe that takes far longer there than here.
+Run it with `make test-cuda` on a machine with a GPU. The first table is of small problems, on which
+a GPU need not win: it shows a probe that takes far longer there than on the CPU. The second is of
+real sizes, with the most bytes alive. Warnings are shown and fail nothing. All of it goes to the
+file `cuda-report.txt` as well, which can be attached to a report of a problem.
+
+    $ python tests/cuda_verdict.py --device emulated    # the emulated device in place of a GPU
 """
 
 from __future__ import annotations
 
+import argparse
+import collections
 import os
-import subprocess
+import platform
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import cuda_sizes
+import pytest
 import torch
-from penchant_testing.on_cuda import TABLE
+from penchant.execution import gpus
+from penchant.plugins.discovery import kernel_version
+from penchant_testing import on_cuda
 
+REPORT = "cuda-report.txt"
 HEAD = f"{'probe':32} {'CPU s':>9} {'GPU s':>9} {'CPU/GPU':>8}"
+NO_DEVICE = 2  # the exit code where there is no GPU
+LONGEST = 160  # characters of a warning
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+class Report:
+    """Prints lines, and writes them to the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.write_text("")
+
+    def say(self, *lines: str, printed: bool = True) -> None:
+        """Add lines to the report."""
+        text = "".join(f"{line}\n" for line in lines)
+        if printed:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        with self.path.open("a") as file:
+            file.write(text)
+
+
+class Watch:
+    """A plugin of pytest: failures in full, warnings once each, and how many tests there were."""
+
+    def __init__(self) -> None:
+        self.outcomes: collections.Counter[str] = collections.Counter()
+        self.failures: list[str] = []
+        self.warnings: collections.Counter[str] = collections.Counter()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note how a test ended."""
+        if report.when == "call" or report.outcome != "passed":
+            self.outcomes[report.outcome] += 1
+        if report.failed:
+            self.failures.append(f"FAILED {report.nodeid}\n{report.longreprtext}")
+        elif report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            self.failures.append(f"SKIPPED {report.nodeid}: {reason}")
+
+    def pytest_warning_recorded(self, warning_message: Any) -> None:
+        """Note a warning by its first line."""
+        first, _, _ = str(warning_message.message).partition("\n")
+        self.warnings[f"{warning_message.category.__name__}: {first[:LONGEST]}"] += 1
+
+
+def machine(device: str) -> Iterator[str]:
+    """Versions, GPU and capability."""
+    facts = gpus.known()
+    yield f"penchant {kernel_version()}, torch {facts.torch}, Python {platform.python_version()}"
+    yield f"{platform.platform()}, {os.cpu_count()} cores"
+    yield f"CUDA of the build {facts.build}, kernels for {', '.join(facts.architectures) or 'none'}"
+    yield f"driver {facts.driver or 'none'}, which supports CUDA {facts.supported or 'none'}"
+    if device != "cuda":
+        yield f"device: {device}, in the place of a GPU"
+        return
+    for number in range(torch.cuda.device_count()):
+        found = torch.cuda.get_device_properties(number)
+        size = found.total_memory / 2**30
+        yield f"cuda:{number} {found.name}, capability {found.major}.{found.minor}, {size:.1f} GiB"
+    yield f"cuDNN {torch.backends.cudnn.version()}"
+
+
+def run_tests(table: Path, selected: list[str]) -> tuple[int, Watch]:
+    """Run what is marked `cuda`; warnings are errors nowhere."""
+    os.environ[on_cuda.TABLE] = str(table)
+    watch = Watch()
+    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda", "-W", "default"]
+    code = pytest.main([*options, *selected], plugins=[watch])
+    return int(code), watch
 
 
 def main() -> int:
     """Run the tests; the exit code is pytest's, or 2 where there is no GPU."""
-    if not torch.cuda.is_available():
-        _say(f"no verdict: torch {torch.__version__} finds no CUDA device here")
-        return 2
+    parser = argparse.ArgumentParser(description="tests on a GPU, with a verdict")
+    parser.add_argument("--device", choices=("cuda", "emulated"), default="cuda")
+    parser.add_argument("--report", type=Path, default=Path(REPORT))
+    parser.add_argument("tests", nargs="*", help="files or options for pytest; all without any")
+    given = parser.parse_args()
+    report = Report(given.report)
+    report.say(*machine(given.device))
+    if given.device == "cuda":
+        reason = gpus.obstacle(gpus.known())
+        if reason is not None:
+            report.say(f"no verdict: {reason}")
+            return NO_DEVICE
+    os.environ[on_cuda.DEVICE] = given.device
+
+    start = time.perf_counter()
     table = Path(tempfile.mkdtemp(prefix="penchant-cuda-")) / "table.txt"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-m", "cuda"]
-    done = subprocess.run(command, env={**os.environ, TABLE: str(table)})
+    code, watch = run_tests(table, given.tests)
+    report.say(*watch.failures, printed=False)
     lines = sorted(table.read_text().splitlines()) if table.is_file() else []
-    _say("\n".join([HEAD, *lines]))
-    name = torch.cuda.get_device_name(0)
-    verdict = "everything conforms" if done.returncode == 0 else "some tests fail, see above"
-    _say(f"verdict on {name}, torch {torch.__version__}: {verdict}; {len(lines)} runs timed")
-    return done.returncode
+    report.say("", HEAD, *lines, "", cuda_sizes.HEAD)
+    with on_cuda.on_tested_device() as device:
+        for line in cuda_sizes.table(device):
+            report.say(line)
+            if line.startswith(cuda_sizes.FAILED):
+                code = code or 1
+    total = watch.warnings.total()
+    report.say("", f"{total} warnings" + (":" if total else ""))
+    report.say(*(f"{count:5} x {text}" for text, count in watch.warnings.most_common()))
+    report.say("", _verdict(code, watch, given.device, time.perf_counter() - start))
+    report.say(f"everything above, and every failure in full, is in {given.report}")
+    return code
+
+
+def _verdict(code: int, watch: Watch, device: str, seconds: float) -> str:
+    name = torch.cuda.get_device_name(0) if device == "cuda" else f"the {device} device"
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(watch.outcomes.items()))
+    known = {0: "everything conforms", 1: "some tests fail"}
+    verdict = known.get(code, "the tests were stopped before their end")
+    return f"verdict on {name}, torch {torch.__version__}: {verdict} ({counts}, {seconds:.0f} s)"
 
 
 if __name__ == "__main__":

@@ -147,6 +147,8 @@ class RayCluster:
     disturbances = (*ANYWHERE, "node removed")
 
     def __init__(self):
+        # This process has Ray's own handler of SIGTERM, which asks a cluster that is gone to drain.
+        os.environ["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"
         from ray.cluster_utils import Cluster
 
         one = {"num_cpus": 1}

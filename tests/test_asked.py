@@ -203,5 +203,7 @@ def test_a_report_of_objects_does_not_promise_that_its_file_runs(tmp_path):
     penchant.measure("output-spread", architecture=make, out=tmp_path / "own", **parts)
     penchant.measure("output-spread", architecture="perceptron", out=tmp_path / "named", **parts)
     own, named = ((tmp_path / each / "report.html").read_text() for each in ("own", "named"))
-    assert "Run the script again that made this" in own and "penchant run own/" not in own
-    assert "penchant run named/experiment.toml" in named
+    assert (
+        "Run the script again that made this" in own and "penchant run experiment.toml" not in own
+    )
+    assert "penchant run experiment.toml --out ../named-again" in named

@@ -9,7 +9,7 @@ import penchant
 import pytest
 
 SHARED = """
-import os, time
+import os, pathlib, time
 import attrs
 import penchant
 VERSION = "{version}"
@@ -25,6 +25,7 @@ class Slow(penchant.Probe):
     shards: int = penchant.option(4, "how many")
     seconds: float = penchant.option(0.2, "per shard")
     log: str = penchant.option("", "where each shard names its process")
+    others: str = penchant.option("", "where all but the first shard wait for a second worker")
 
 def run(options, context):
     numbers = [part["number"] for part in context.map(shard, list(range(options.shards)))]
@@ -33,6 +34,12 @@ def run(options, context):
 
 def shard(context, item):
     import torch
+    others = pathlib.Path(context.options.others)
+    deadline = time.monotonic() + 200.0
+    while context.options.others and pathlib.Path(context.options.log).exists():
+        if len(list(others.iterdir())) > 1 or time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
     time.sleep(context.options.seconds)
     with open(context.options.log, "a") as file:
         file.write(f"{{context.seed}} {{item}} {{os.getppid()}} {{os.getpid()}}\\n")
@@ -52,9 +59,11 @@ def shared(tmp_path, install):
     log = tmp_path / "log"
     file = tmp_path / "slow.toml"
 
-    def make(*, seeds=(0,), executor="serial", **options):
+    def make(*, seeds=(0,), executor="serial", others=False, **options):
         lines = [f"seeds = {list(seeds)}", f'executor = "{executor}"', "figures = false"]
         lines += ["workers = 2", "[[probes]]", 'name = "slow"', f'log = "{log}"']
+        if others:
+            lines.append(f'others = "{tmp_path / "run" / "queue" / "progress"}"')
         lines += [f"{name} = {value}" for name, value in options.items()]
         file.write_text("\n".join(lines))
         return ["run", file, "--out", tmp_path / "run"]
@@ -87,7 +96,7 @@ def wait_for(path, process):
 
 
 def test_commands_on_one_folder_share_jobs(tmp_path, shared, started):
-    call = shared(seeds=range(6), shards=1, seconds=0.4)
+    call = shared(seeds=range(6), shards=1, seconds=0.4, others=True)
     first = started(*call)
     wait_for(shared.log, first)
     second = started(*call).finished(300)
@@ -106,7 +115,7 @@ def test_commands_on_one_folder_share_jobs(tmp_path, shared, started):
 
 
 def test_a_second_command_helps_with_the_shards_of_a_single_job(tmp_path, shared, started):
-    call = shared(shards=12, seconds=0.4)
+    call = shared(shards=12, seconds=0.4, others=True)
     first = started(*call)
     wait_for(shared.log, first)
     assert started(*call).finished(300).returncode == 0
@@ -172,8 +181,8 @@ def test_attempts_of_a_killed_command_do_not_count(tmp_path, shared, started):
     call = shared(seeds=[0, 1], shards=3, seconds=0.5, executor="processes")
     for _ in range(4):
         process = started(*call)
-        begun = tmp_path / "run" / "queue" / "begun"
-        while not (begun.is_dir() and list(begun.iterdir())):
+        locks = tmp_path / "run" / "queue" / "locks"
+        while not (locks.is_dir() and any(path.stat().st_size for path in locks.iterdir())):
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)

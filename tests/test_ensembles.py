@@ -207,3 +207,19 @@ def test_a_network_that_is_built_seeds_no_other_device():
     bound(0)
     constructed(lambda: nn.Linear(2, 1), 7)
     assert len(torch.cuda._queued_calls) == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here memory can be page-locked")
+def test_only_small_stacks_are_drawn_in_page_locked_memory(monkeypatch):
+    """Without a GPU torch refuses to lock memory, which shows where it is tried."""
+    from penchant_numerics import ensembles
+
+    architecture = Drawn(convolutional)
+    expected = draw(architecture, range(3)).state
+    with drawing(1, pinned=True):
+        with pytest.raises(RuntimeError, match="(?i)pin|accelerator|CUDA"):
+            draw(architecture, range(3))
+        size = sum(tensor.nbytes for tensor in expected.values())
+        monkeypatch.setattr(ensembles, "_MOST_PINNED", size - 1)
+        found = draw(architecture, range(3)).state
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())

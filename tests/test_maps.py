@@ -195,7 +195,7 @@ def shards(*items, **scope):
 
 
 def opened(queue, setup, attempts=3):
-    (name,) = maps.names(queue)
+    (name,) = queue.maps()
     return maps.opened(queue, name, {setup.job.id: setup.job}, attempts)
 
 
@@ -219,7 +219,7 @@ def test_what_json_cannot_hold_is_not_published(setup):
     assert maps.publish(queue, setup, shards(1, 2, keys=(object(),)), 3) is None
     local = [Shard(number, lambda context, item: {}, 1, Scope()) for number in range(2)]
     assert maps.publish(queue, setup, local, 3) is None
-    assert maps.names(queue) == []
+    assert queue.maps() == []
 
 
 def test_a_shard_is_taken_by_one_worker_and_free_when_it_lets_go(setup):
@@ -274,7 +274,7 @@ import os, sys
 from penchant.execution import maps
 child = os.fork()
 order = list(range(50))
-maps._order.shuffle(order)
+maps.order.shuffle(order)
 os.write(1, (repr(order) + "\\n").encode())
 if child:
     os.waitpid(child, 0)

@@ -8,6 +8,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant.execution import gpus
 from penchant.plugins import discovery
 from penchant_testing import checks, on_cuda
 
@@ -49,6 +50,39 @@ def test_every_probe_has_a_test_for_gpus(root):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_there_is_no_verdict(root, command):
-    done = command(root / "tests" / "cuda_verdict.py", script=True)
-    assert done.returncode == 2 and "finds no CUDA device" in done.stdout
+def test_without_a_gpu_there_is_no_verdict_but_a_reason(root, command, tmp_path):
+    report = tmp_path / "report.txt"
+    done = command(root / "tests" / "cuda_verdict.py", "--report", report, script=True)
+    assert done.returncode == 2
+    assert f"torch {torch.__version__}" in done.stdout
+    assert gpus.obstacle(gpus.known()) in done.stdout
+    assert report.read_text() == done.stdout
+
+
+WARNS = """
+import warnings
+import pytest
+
+@pytest.mark.cuda
+def test_warns():
+    warnings.warn("Attempting to run cuBLAS, but there was no current CUDA context", UserWarning)
+
+@pytest.mark.cuda
+def test_fails():
+    assert 1 + 1 == 3, "arithmetic"
+"""
+
+
+@pytest.mark.slow
+def test_warnings_are_shown_and_fail_nothing_failures_are_reported(root, command, tmp_path):
+    """On the emulated device in the place of a GPU."""
+    (tmp_path / "test_warns.py").write_text(WARNS)
+    report = tmp_path / "report.txt"
+    tests = ["--device", "emulated", "--report", report, tmp_path / "test_warns.py"]
+    done = command(root / "tests" / "cuda_verdict.py", *tests, script=True)
+    assert done.returncode == 1
+    assert "1 x UserWarning: Attempting to run cuBLAS" in done.stdout
+    assert "some tests fail (1 failed, 1 passed" in done.stdout
+    assert "Hessian product of resnet20" in done.stdout
+    text = report.read_text()
+    assert "FAILED" in text and "arithmetic" in text and "FAILED nad" not in text

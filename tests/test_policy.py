@@ -6,12 +6,17 @@ import sys
 import threading
 import warnings
 
+import attrs
 import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant.execution import environment
+from penchant.components.builtin import Serial
+from penchant.execution import environment, runner
+from penchant.execution.worker import Assignment, Worker
+from penchant.experiments.experiment import build
 from penchant.experiments.settings import Settings
+from penchant.plugins import discovery
 from penchant_numerics import memory, precision
 from torch import nn
 
@@ -138,9 +143,6 @@ def test_on_gpus_workers_are_gpus_never_cores(eight_gpus):
 
 
 def test_a_gpu_enters_the_key_by_its_name_and_its_libraries(eight_gpus, install):
-    from penchant.experiments.experiment import build
-    from penchant.plugins import discovery
-
     install("flagged", FLAGGED)
     kind, gpu = environment.job_device("cuda:0")
     assert kind == "cuda" and set(gpu) == {"gpu", "cuda", "cudnn"} and gpu["gpu"] == "A100"
@@ -165,6 +167,37 @@ def test_where_kinds_of_gpus_are_mixed_the_key_names_those_that_may_compute(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: names.get(device, "A100"))
     assert environment.job_device("cuda")[1]["gpu"] == "A100 or T4"
     assert environment.job_device("cuda:1")[1]["gpu"] == "T4"
+
+
+@attrs.frozen
+class Elsewhere(Serial):
+    """An executor whose workers have a GPU that the command has not."""
+
+    name = "elsewhere"
+
+    def ask(self, question):
+        return "cuda", {"gpu": "A100", "cuda": "13.0", "cudnn": "9"}
+
+
+def test_the_device_is_that_of_the_workers_and_other_workers_refuse(tmp_path, install, monkeypatch):
+    """The command has no GPU, its workers have; one that has none may not compute in their name."""
+    install("flagged", FLAGGED)
+    raw = {"probes": [{"name": "flagged"}], "device": "auto"}
+    built = attrs.evolve(build(raw, discovery.load()), executor=Elsewhere())
+    seen = []
+
+    def stop(experiment, plugins, jobs):
+        seen.extend(jobs)
+        raise InterruptedError("no worker is started")
+
+    monkeypatch.setattr(runner, "_executor", stop)
+    with pytest.raises(InterruptedError):
+        runner.run_experiment(built, discovery.load(), tmp_path)
+    (job,) = seen
+    assert job.record["device"] == "cuda"
+    assignment = Assignment(tmp_path, "test", seen, [job.id], {}, devices=1, threads=1, attempts=1)
+    with pytest.raises(penchant.Error, match="a worker has the device cpu, expected cuda"):
+        Worker(assignment, 0).check_device()
 
 
 def test_the_driver_is_asked_for_once(monkeypatch):
@@ -202,9 +235,13 @@ def test_a_job_on_a_gpu_has_its_own_peak_and_gives_the_device_back(eight_gpus, m
     )
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    released = []
+    monkeypatch.setattr(torch.accelerator, "empty_host_cache", lambda: released.append(current[0]))
     with environment.isolated(Settings(), "cuda:2", print):
         assert current == [2] and environment.peak_memory("cuda:2") == 0
-    assert current == [1]
+        assert not released
+    # Page-locked memory of the host is given back as well.
+    assert current == [1] and len(released) == 1
     # A job on the CPU does not report the bytes of a GPU that the session used before.
     assert environment.peak_memory("cpu") > 2**20
 

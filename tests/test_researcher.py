@@ -332,7 +332,7 @@ def test_floating_point_labels_are_fitted_as_they_are():
     ("source", "message"),
     [
         ((X, Y + 1), "labels run from 1 to 2, expected classes that count from 0: subtract 1"),
-        ((X, Y[:, None].repeat(1, 2) * 3), "labels are whole numbers, 2 a sample, and not one-hot"),
+        ((X, Y[:, None].repeat(1, 2) * 3), "labels are whole numbers, 2 per sample, and not"),
         ((X, ["a"] * 59 + [3]), "some labels are text and others are not"),
         ((X.tolist(), Y.tolist()), "inputs are a list of lists, expected a tensor or an array"),
         ({"picture": X, "label": Y}, "the data have picture, label, expected one column such as"),

@@ -162,3 +162,21 @@ def test_an_iterator_that_is_used_up_is_refused():
     batches = ((torch.ones(2, 1), torch.ones(2)) for _ in range(2))
     with pytest.raises(ValueError, match="only once"):
         stream(batches)
+
+
+def test_rows_are_prepared_by_the_thread_that_reads_them(monkeypatch):
+    """What computes need not wait for the cast, the check and the locking of memory."""
+    import threading
+
+    prepared = StreamedInputs._prepared
+    threads = []
+
+    def noted(self, stored):
+        threads.append(threading.get_ident())
+        return prepared(self, stored)
+
+    monkeypatch.setattr(StreamedInputs, "_prepared", noted)
+    array = np.arange(12, dtype=np.uint8).reshape(6, 2)
+    batches = list(stream((array, np.arange(6))).inputs.split(2))
+    assert len(threads) == 3 and threading.get_ident() not in threads
+    torch.testing.assert_close(torch.cat(batches), torch.from_numpy(array).float() / 255)

@@ -48,7 +48,8 @@ def options():
 def without_none(hint):
     """The type of an option that may also be nothing."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        (hint,) = (each for each in typing.get_args(hint) if each is not type(None))
+        kinds = [each for each in typing.get_args(hint) if each is not type(None)]
+        hint = kinds[0] if len(kinds) == 1 else tuple(kinds)
     return hint
 
 

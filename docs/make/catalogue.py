@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import inspect
 import json
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import attrs
 from penchant.components.component import Probe
 from penchant.components.options import describe_type, hints
 from penchant.components.roles import role_of
+from penchant.components.taking import AXES, taken
 from penchant.components.training import Training
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Offer, load
@@ -95,13 +98,48 @@ def _index(offers: list[Offer]) -> str:
         "example, and when not to trust it.",
     ]
     for kind, title in KINDS.items():
-        lines += ["", f"## {title}", "", "| name | description | plugin |", "|---|---|---|"]
+        lines += ["", f"## {title}", ""]
+        if kind == "probe":
+            lines += _probe_table([offer for offer in offers if offer.component.kind == kind])
+            continue
+        lines += ["| name | description | plugin |", "|---|---|---|"]
         for offer in offers:
             cls = offer.component
             if cls.kind == kind:
                 link = f"[`{cls.name}`]({_file(cls)})"
                 lines.append(f"| {link} | {_cell(_summary(cls))} | {offer.distribution} |")
     return "\n".join(lines) + "\n"
+
+
+def _probe_table(offers: list[Offer]) -> list[str]:
+    """Probes by family: a picture, the question, and which networks and data each takes."""
+    kinds = list(taken(Probe))
+    lines = [
+        "`fresh` networks are drawn; one `trained` network is a module or a file of weights; a",
+        "`trajectory` is checkpoints of a training, which some probes follow and others measure",
+        "state by state.",
+    ]
+    families: dict[str, list[Offer]] = {}
+    for offer in offers:
+        families.setdefault(offer.distribution, []).append(offer)
+    for distribution, own in sorted(families.items()):
+        summary = importlib.metadata.metadata(distribution)["Summary"]
+        lines += ["", f"### {summary}", "", f"`pip install {distribution}`", ""]
+        lines.append(f"| probe | question | {' | '.join(kinds)} |")
+        lines.append("|---" * (len(kinds) + 2) + "|")
+        lines += [_probe_row(offer.component, kinds) for offer in own]
+    return lines
+
+
+def _probe_row(cls: Any, kinds: list[str]) -> str:
+    marks = {"yes": "✓", "no": ""}
+    how = taken(cls)
+    cells = " | ".join(marks.get(how[kind], how[kind]) for kind in kinds)
+    link = f"[`{cls.name}`]({_file(cls)})"
+    picture = _gallery_file({cls.name})
+    if picture:
+        link += f"<br>[![{cls.name}]({picture}){{ .thumbnail }}]({_file(cls)})"
+    return f"| {link} | {_cell(cls.question or _summary(cls))} | {cells} |"
 
 
 def _page(offer: Offer, limit: str) -> str:
@@ -187,16 +225,27 @@ def _architecture_picture(cls: type) -> list[str]:
 
 def _gallery_picture(probes: set[str]) -> list[str]:
     """The first picture of the gallery that one of these probes made."""
+    for run, job in _gallery_jobs(probes):
+        picture = job["pictures"][0]
+        lines = _shown(job["probe"], f"../gallery/pictures/{picture['file']}", picture["caption"])
+        return [*lines, "", f"```console\n$ {run['command']}\n```"]
+    return []
+
+
+def _gallery_file(probes: set[str]) -> str:
+    """The file of that picture; empty where there is none."""
+    for _, job in _gallery_jobs(probes):
+        return f"../gallery/pictures/{job['pictures'][0]['file']}"
+    return ""
+
+
+def _gallery_jobs(probes: set[str]) -> Iterator[tuple[Any, Any]]:
     path = DOCS / "gallery/measured.json"
     measured = json.loads(path.read_text()) if path.is_file() else {}
     for run in measured.values():
         for job in run["jobs"]:
             if job["probe"] in probes and job["pictures"]:
-                picture = job["pictures"][0]
-                file = f"../gallery/pictures/{picture['file']}"
-                lines = _shown(job["probe"], file, picture["caption"])
-                return [*lines, "", f"```console\n$ {run['command']}\n```"]
-    return []
+                yield run, job
 
 
 def _options(cls: type) -> list[str]:
@@ -228,8 +277,13 @@ def _value(value: Any) -> str:
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     needs = [f"`{each}`" for each in cls.needs]
-    needs += [f"`{each}` (only when selected)" for each in cls.accepts]
+    needs += [f"`{each}` (only when selected)" for each in cls.accepts if each in AXES]
+    takes = []
+    for kind, how in taken(cls).items():
+        if how != "no":
+            takes.append(f"`{kind}`" if how == "yes" else f"`{kind}` ({how})")
     lines = ["## Needs", "", ", ".join(needs) or "nothing", ""]
+    lines += ["## Takes", "", ", ".join(takes) or "nothing", ""]
     for role, default in cls.roles.items():
         names = [default] if isinstance(default, str) else list(default)
         links = [_estimator_link(name) for name in names]

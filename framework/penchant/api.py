@@ -75,7 +75,7 @@ def run(
 
 def _with_bars(plugins: Plugins) -> Plugins:
     """The plugins, and bars where the package that draws them is installed."""
-    if not is_installed("penchant_tools"):
+    if not is_installed("penchant_tools") or "tools" in plugins.without:
         return plugins
     return plugins.with_listener("display", extra("penchant_tools.display:Display")(lines=False))
 
@@ -89,9 +89,11 @@ def measure(
     preset: str = "quick",
     estimators: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
-    weights: str | Path | None = None,
+    weights: str | Path | Sequence[str | Path] | None = None,
+    strict: bool | None = None,
     output: str | int | None = None,
-    unit: int | None = None,
+    unit: int | Sequence[int] | None = None,
+    label: str | None = None,
     out: str | Path | None = None,
     fresh: bool = False,
     **options: Any,
@@ -113,10 +115,15 @@ def measure(
         estimators: Role to estimator: a name, with options as in
             "gradient-covariance:method=autograd", or a dict with a name and options.
         training: How networks are trained; for a network of your own it means: train it further.
-        weights: A file of weights for the architecture, for probes that measure one network.
+        weights: A file of weights for the architecture, for probes that measure one network; or the
+            checkpoints of one training, for curves over its steps: a pattern such as "run/*.pt", a
+            folder, a list of files.
+        strict: False leaves out weights that the network has not.
         output: Of a network of your own that returns a dict, a tuple or an object: the part that is
             its output, such as "logits" or 0.
-        unit: Of a network of your own with several outputs: the only one that is looked at.
+        unit: Of a network of your own with several outputs: the only one that is looked at; where
+            outputs have several axes, its place along each, such as (0, 2, 2).
+        label: What results call the architecture.
         out: Folder that keeps the run, with its figures and report.
         fresh: Move an old run in this folder aside.
         **options: Options of the probe, and device, dtype, shape, outputs, threads, executor,
@@ -140,7 +147,13 @@ def measure(
     settings = {name: value for name, value in options.items() if name in _SETTINGS}
     own = {name: value for name, value in options.items() if name not in _SETTINGS}
     _check_names(own, plugins.find("probe", probe, "measure").component)
-    parts = {"weights": _weights_file(weights), "output": output, "unit": unit}
+    parts = {
+        "weights": _weights_files(weights),
+        "strict": strict,
+        "output": output,
+        "unit": unit,
+        "label": label,
+    }
     raw = one_probe(
         probe,
         own,
@@ -260,10 +273,12 @@ def _architectures(given: object, parts: Mapping[str, Any]) -> list[dict[str, An
     return [{**_component(given), **said}]
 
 
-def _weights_file(weights: object) -> Any:
-    """The file of weights; weights themselves are refused with what to do instead."""
+def _weights_files(weights: object) -> Any:
+    """The file or files of weights; weights themselves are refused with what to do instead."""
     if weights is None or isinstance(weights, (str, Path)):
         return weights
+    if isinstance(weights, (list, tuple)) and all(isinstance(w, (str, Path)) for w in weights):
+        return [str(each) for each in weights]
     cure = "give the file they were saved to, or load them into a module and give that"
     raise Error(f"weights must be a file, found {type(weights).__name__}: {cure}")
 

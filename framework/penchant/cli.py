@@ -336,7 +336,7 @@ def _with_display(
         return plugins.with_listener("json-lines", listener())
     if quiet:
         return plugins
-    if is_installed("penchant_tools"):
+    if is_installed("penchant_tools") and "tools" not in plugins.without:
         display = extra("penchant_tools.display:Display")
         return plugins.with_listener("display", display(verbose=verbose))
     from penchant.execution.lines import PlainLines

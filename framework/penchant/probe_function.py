@@ -111,4 +111,5 @@ def _target(
         expected = "a Result, a dict of quantities, or the only quantity"
         raise Error(f"probe {name!r} must return {expected}, found {type(measured).__name__}")
 
+    run.wrapped = function  # type: ignore[attr-defined]  # errors name its lines
     return run

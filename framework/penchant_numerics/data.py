@@ -7,23 +7,40 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics.sequences import IGNORED
 from torch import Generator, Tensor
+
+WHOLE = (torch.int32, torch.int64)  # types of tokens; others are features or pixels
+
+
+def stored_type(inputs: Any) -> torch.dtype:
+    """The type of numbers that inputs have where they are stored."""
+    stored = getattr(inputs, "stored_dtype", None)
+    return inputs.dtype if isinstance(inputs, Tensor) or stored is None else stored()
+
+
+def in_precision(inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """Inputs in a precision; tokens stay as they are."""
+    return inputs if stored_type(inputs) in WHOLE else inputs.to(dtype)
 
 
 class Samples(NamedTuple):
     """Inputs and their labels.
 
-    Labels are whole numbers (samples,) where they are classes, else numbers (samples, ...).
+    Inputs that are whole numbers of 32 or 64 bits, such as tokens, stay whole. Labels are whole
+    numbers (samples,) where they are classes, (samples, positions) where every position has one
+    (-100: none), else numbers (samples, ...).
     """
 
     inputs: Tensor  # (samples, *shape); or `streamed.StreamedInputs`, which stands for it
     labels: Tensor
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Samples:
-        """The same samples on a device; labels that are classes stay whole numbers."""
+        """The same samples on a device; tokens, and labels that are classes, stay whole."""
         kind = dtype if self.labels.is_floating_point() else torch.int64
+        stored = stored_type(self.inputs)
         return Samples(
-            self.inputs.to(device, dtype),
+            self.inputs.to(device, stored if stored in WHOLE else dtype),
             self.labels.to(device, kind),
         )
 
@@ -76,6 +93,17 @@ class Data:
         """The shape of one input."""
         shape = self.train.inputs.shape
         return tuple(shape[1:])
+
+    @property
+    def has_tokens(self) -> bool:
+        """Are inputs whole numbers, which cannot be moved a little?"""
+        return stored_type(self.train.inputs) in WHOLE
+
+    @property
+    def positions(self) -> int | None:
+        """Positions of a sequence that have a label each; None where a sample has one label."""
+        labels = self.train.labels
+        return labels.shape[1] if self.classes and labels.ndim == 2 else None
 
     @property
     def outputs(self) -> int:
@@ -135,11 +163,14 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
     if isinstance(inputs, Tensor) and not torch.isfinite(inputs).all():
         raise ValueError(f"{name} inputs have values that are not finite")
 
-    # labels of classes count from zero
+    # labels of classes count from zero; a position may have none
     if not classes:
         return
-    lowest = labels.min()
-    highest = labels.max()
+    known = labels[labels != IGNORED] if labels.ndim == 2 else labels
+    if not len(known):
+        raise ValueError(f"{name} has no labels but {IGNORED}, which means none")
+    lowest = known.min()
+    highest = known.max()
     if lowest < 0 or highest >= classes:
         found = f"{int(lowest)}..{int(highest)}"
         raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {found}")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics import memory
 from penchant_numerics.precision import agreement
 from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
@@ -51,32 +52,33 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
     """
     _check_modes(network)
 
-    # the same samples twice, and half of them
-    devices = [inputs.device] if inputs.device.type == "cuda" else []
-    with torch.no_grad(), torch.random.fork_rng(devices=devices):
-        few = inputs[: _fitting_samples(network, inputs)]
+    def check(pairs: int) -> None:
+        """Compare passes of the same samples twice, and of half of them."""
+        few = inputs[: 2 * pairs]
         half = few[: (len(few) + 1) // 2]
         first = _passed(network, few)
-        second = _passed(network, few)
-        part = _passed(network, half)
+        # the second pass is the first, to the bit
+        again = "gives other outputs for equal inputs the second time"
+        _compare(network, first, _passed(network, few), torch.equal, again)
+        # and half of the samples have what they had among all, to rounding
+        mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
+        _compare(network, first, _passed(network, half), _close, mixing)
 
-    # the second pass is the first, to the bit
-    again = "gives other outputs for equal inputs the second time"
-    _compare(network, first, second, torch.equal, again)
-    # and half of the samples have what they had among all, to rounding
-    mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
-    _compare(network, first, part, _close, mixing)
+    devices = [inputs.device] if inputs.device.type == "cuda" else []
+    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        pairs = _fitting_pairs(network, inputs)
+        memory.halving(check, pairs, what="pairs of samples in a check")
 
 
-def _fitting_samples(network: nn.Module, inputs: Tensor) -> int:
-    """Samples whose calls fit, at least two: fewer cannot mix."""
+def _fitting_pairs(network: nn.Module, inputs: Tensor) -> int:
+    """Pairs of samples whose calls fit, at least one: a single sample cannot mix."""
 
     # Sizes are tried in pairs: what mixes samples may have no answer for a single one.
     def passed(some: Tensor) -> Calls:
         pairs = torch.cat([some, some])
         return _passed(network, pairs)
 
-    return 2 * fitting_batch(passed, inputs, largest=_SAMPLES // 2, share=_SHARE)
+    return fitting_batch(passed, inputs, largest=_SAMPLES // 2, share=_SHARE)
 
 
 def _check_modes(network: nn.Module) -> None:

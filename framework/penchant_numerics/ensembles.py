@@ -313,6 +313,7 @@ class _Drawing(NamedTuple):
 _plans: dict[int, dict[Any, _Known]] = {}
 _ALONE = _Drawing()
 _drawing: contextvars.ContextVar[_Drawing] = contextvars.ContextVar("drawing", default=_ALONE)
+_MOST_PINNED = 2**31  # bytes of a stack: torch keeps page-locked memory, which no other may use
 _OTHER = 0x5DEECE66D  # makes another seed of one
 
 
@@ -432,6 +433,12 @@ def _replays(plan: Plan, constants: State, seed: int, built: State) -> bool:
     return all(equal)
 
 
+def _pins(constants: State, count: int) -> bool:
+    """Whether so many networks are drawn in page-locked memory."""
+    size = count * sum(tensor.nbytes for tensor in constants.values())
+    return _drawing.get().pinned and size <= _MOST_PINNED
+
+
 def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
     """Fill stacked tensors network by network, tensor by tensor, in the order of construction.
 
@@ -443,7 +450,8 @@ def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
     Returns:
         The state of all networks, (networks, *shape).
     """
-    threads, _, pinned = _drawing.get()
+    threads, _, _ = _drawing.get()
+    pinned = _pins(constants, len(seeds))
     # every network begins with what no operation fills
     state = {}
     for name, tensor in constants.items():

@@ -4,7 +4,9 @@ $H_i$ is the Hessian of the loss in the outputs: $\operatorname{diag} p - p p^\t
 cross-entropy ($s (1 - s)$ with a single output, the difference of two logits), the identity for
 half the squared error. For softmax cross-entropy $G$ is the true Fisher information. $H = L L^\top$
 with $L = \operatorname{diag}(\sqrt p) - p \sqrt{p}^\top$ gives $G = V V^\top$, whose columns are
-the extended gradients $\sqrt{p_c / N}\, J^\top (e_c - p)$.
+the extended gradients $\sqrt{p_c / N}\, J^\top (e_c - p)$. In a sequence, every
+position has its own $H$, and $N$ counts the positions (`sequences`). Products with $H$ take a few
+sums over classes, never one pass per class.
 
 References: Papyan, JMLR 2020; Martens, JMLR 2020.
 """
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from penchant_numerics import memory
+from penchant_numerics import losses, memory
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.linearisation import (
     Linearisation,
@@ -29,6 +31,7 @@ from penchant_numerics.operators import Factor, Operator
 from penchant_numerics.parameters import Unchanged, trainable_names
 from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch
+from penchant_numerics.sequences import IGNORED, are_sequences
 from penchant_numerics.streamed import samples_of
 from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
@@ -36,7 +39,6 @@ from torch import Tensor, nn
 LOSSES = ("cross-entropy", "squared-error")
 KEPT_SHARE = 0.25  # of the budget, for what batches keep between products
 PASS_SHARE = 0.25  # of the budget, for one pass
-IGNORED = -100  # the label that torch's cross-entropy leaves out
 
 
 def batch_size(device: torch.device) -> int:
@@ -59,12 +61,12 @@ def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
     """H u, the Hessian of the loss in the outputs times vectors.
 
     Args:
-        outputs: Where the loss is taken, (n, C).
-        tangents: The vectors u (..., n, C).
+        outputs: Where the loss is taken, (n, C), or (n, positions, C).
+        tangents: The vectors u (..., n, C), or (..., n, positions, C).
         loss: `cross-entropy` or `squared-error`.
 
     Returns:
-        The products (..., n, C).
+        The products, as the vectors.
     """
     if loss == "squared-error":
         return tangents
@@ -88,13 +90,13 @@ def loss_factor_times(
     """L u, or L^T u, where the Hessian of the loss is H = L L^T.
 
     Args:
-        outputs: Where the loss is taken, (n, C).
-        vectors: The vectors u (..., n, C).
+        outputs: Where the loss is taken, (n, C), or (n, positions, C).
+        vectors: The vectors u (..., n, C), or (..., n, positions, C).
         loss: `cross-entropy` or `squared-error`.
         transposed: Whether it is L^T.
 
     Returns:
-        The products (..., n, C).
+        The products, as the vectors.
     """
     if loss == "squared-error":
         return vectors
@@ -111,29 +113,35 @@ def loss_factor_times(
     return roots - share * roots.sum(-1, keepdim=True)
 
 
-def conventions(loss: str, reduction: str) -> dict[str, str]:
-    """What makes curvatures incomparable; refuses what is not known."""
+def conventions(loss: str, reduction: str, *, sequences: bool = False) -> dict[str, str]:
+    """What makes curvatures incomparable; refuses what is not known.
+
+    Args:
+        loss: `cross-entropy` or `squared-error`.
+        reduction: `mean` or `sum`.
+        sequences: Whether samples are sequences, with a loss at every position.
+
+    Returns:
+        Text by name, for a result.
+    """
     if loss not in LOSSES or reduction not in ("mean", "sum"):
         known = ", ".join(LOSSES)
         raise ValueError(
             f"loss must be one of {known} and reduction mean or sum, "
             f"found {loss!r} and {reduction!r}"
         )
-    meaning = {
-        "cross-entropy": "softmax cross-entropy, true Fisher",
-        "squared-error": "half the squared error, summed over outputs",
-    }
-    return {"loss": meaning[loss], "reduction": f"{reduction} over samples"}
+    return losses.conventions(loss, reduction, sequences=sequences)
 
 
 def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, Tensor | None]:
     """Inputs and labels without the samples that the loss leaves out.
 
     Cross-entropy ignores the label -100. Its mean is over the others, so that batches would have to
-    be weighted by how many they have; without these samples all batches weigh what they hold.
+    be weighted by how many they have; without these samples all batches weigh what they hold. A
+    sequence is left out where none of its positions counts.
     """
     inputs, labels = data
-    if labels is None or loss != "cross-entropy":
+    if labels is None or (loss != "cross-entropy" and not are_sequences(labels)):
         return inputs, labels
     # labels that are numbers ignore nothing, and those on meta have no values
     if labels.is_floating_point() or labels.is_meta:
@@ -141,6 +149,8 @@ def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, T
 
     # whole inputs are not copied
     kept = labels != IGNORED
+    if are_sequences(labels):
+        kept = kept.any(1)
     if bool(kept.all()):
         return inputs, labels
     if not bool(kept.any()):
@@ -163,13 +173,14 @@ class GaussNewton(Operator):
     must not mix: batch-norm in evaluation mode.
 
     Args:
-        network: A network with outputs (samples, C).
+        network: A network with outputs (samples, C), or (samples, positions, C).
         data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
-            are needed. Of labels only -100 matters, which leaves a sample out; they may be None.
+            are needed. Of labels only -100 matters, which leaves a sample, or a position of a
+            sequence, out; they may be None.
         loss: `cross-entropy` or `squared-error`.
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
-        reduction: `mean` or `sum` over samples.
+        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples a pass; by default as many as the device likes and the budget has room for.
         keep: Bytes that may be kept between products; a share of the budget by default.
         check: Whether the network is tried for being the same function every time.
@@ -198,7 +209,6 @@ class GaussNewton(Operator):
         self.outputs = Outputs(network, parameters)
         self.layout = self.outputs.layout
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
-        self.conventions = conventions(loss, reduction)
         self.loss = loss
         if keep is None:
             keep = kept_by_default(self.device)
@@ -206,12 +216,16 @@ class GaussNewton(Operator):
 
         # the data
         samples = samples_of(data, self.device, self.dtype)
-        self.inputs, _ = counted_samples(samples, loss)
-        self.scale = 1.0
-        if reduction == "mean":
-            self.scale = 1.0 / len(self.inputs)
+        self.inputs, labels = counted_samples(samples, loss)
         if check:
             check_deterministic(network, self.inputs)
+        self.output_shape = self.outputs.sample_shape(self.inputs)
+        sequences = len(self.output_shape) == 2
+        self.conventions = conventions(loss, reduction, sequences=sequences)
+        self._counted = _counted_of(labels, self.output_shape)
+        self.scale = 1.0
+        if reduction == "mean":
+            self.scale = 1.0 / self.terms
 
         # how J v is computed, and what is kept for it
         self.route = "dual"
@@ -307,19 +321,30 @@ class GaussNewton(Operator):
         return len(self.inputs)
 
     @property
+    def terms(self) -> int:
+        """How many terms the loss is a mean of: samples, or positions that count."""
+        if self._counted is not None:
+            return int(self._counted.sum())
+        positions = self.output_shape[:-1].numel()
+        return len(self.inputs) * positions
+
+    @property
     def kept(self) -> int:
         """Batches whose activations are kept."""
         return len(self._lines)
 
     @property
-    def classes(self) -> int:
-        """Outputs of the network."""
-        if self._lines:
-            outputs = self._lines[0].outputs
-            return outputs.shape[1]
-        with torch.no_grad():
-            outputs = self.outputs(self.outputs.values, self.inputs[:1])
-        return outputs.shape[1]
+    def sample_outputs(self) -> int:
+        """Outputs of a sample, at all its positions."""
+        return self.output_shape.numel()
+
+    def _weights(self, number: int) -> Tensor | float:
+        """What a batch's outputs are multiplied with: 0 at positions that do not count."""
+        if self._counted is None:
+            return 1.0
+        start = number * self.batch
+        end = start + self.batch
+        return self._counted[start:end, :, None].to(self.dtype)
 
     def _batches(self) -> Iterable[Tensor]:
         """The inputs, pass by pass."""
@@ -381,13 +406,14 @@ class GaussNewton(Operator):
         """
         several = len(rows) > 1
         line = self._line(number, inputs, several=several)
+        weights = self._weights(number)
         if line is None:
-            self._add_dual(total, rows, inputs)
+            self._add_dual(total, rows, inputs, weights)
             return
         # J^T H J v
         tangents = line.jvp(rows)
         curved = loss_hessian_times(line.outputs, tangents, self.loss)
-        line.add_vjp(total, curved * self.scale)
+        line.add_vjp(total, curved * (weights * self.scale))
 
     def _line(
         self,
@@ -406,7 +432,13 @@ class GaussNewton(Operator):
             return self._linearised(inputs)
         return None
 
-    def _add_dual(self, total: Tensor, rows: Tensor, inputs: Tensor) -> None:
+    def _add_dual(
+        self,
+        total: Tensor,
+        rows: Tensor,
+        inputs: Tensor,
+        weights: Tensor | float = 1.0,
+    ) -> None:
         """One pass on dual numbers a vector; its tangent's own graph is J^T."""
         for sum_, row in zip(total, rows):
             # J v
@@ -419,16 +451,19 @@ class GaussNewton(Operator):
             pulled = torch.autograd.grad(
                 tangent,
                 tangents,
-                curved * self.scale,
+                curved * (weights * self.scale),
                 materialize_grads=True,
             )
             self.layout.add_(sum_, pulled)
 
     def factor(self) -> Factor:
-        """V, from R^(samples x outputs), sample after sample, to parameters: G = V V^T."""
+        """V, from R^(samples x outputs), sample after sample, to parameters: G = V V^T.
+
+        A sequence has as many outputs as positions times classes.
+        """
         return Factor(
             size=self.size,
-            samples=self.samples * self.classes,
+            samples=self.samples * self.sample_outputs,
             apply=self._apply,
             adjoint=self._adjoint,
             device=self.device,
@@ -438,9 +473,9 @@ class GaussNewton(Operator):
     def _apply(self, coefficients: Tensor) -> Tensor:
         """V u for rows u (k, samples x outputs)."""
         count = len(coefficients)
-        by_sample = coefficients.reshape(count, self.samples, -1)
 
         def work() -> Tensor:
+            by_sample = coefficients.reshape(count, self.samples, *self.output_shape)
             total = torch.zeros(
                 count,
                 self.size,
@@ -467,18 +502,18 @@ class GaussNewton(Operator):
 
         Args:
             total: Where to, rows (k, size).
-            u: Its coefficients (k, n, C).
+            u: Its coefficients (k, n, *output_shape).
             number: Which batch it is.
             inputs: Its inputs.
         """
-        root = self.scale**0.5
+        weighted = u * (self._weights(number) * self.scale**0.5)
         if number >= len(self._lines):
-            self._add_backward(total, u * root, inputs)
+            self._add_backward(total, weighted, inputs)
             return
         # J^T L u
         line = self._lines[number]
-        cotangents = loss_factor_times(line.outputs, u, self.loss)
-        line.add_vjp(total, cotangents * root)
+        cotangents = loss_factor_times(line.outputs, weighted, self.loss)
+        line.add_vjp(total, cotangents)
 
     def _add_backward(self, total: Tensor, coefficients: Tensor, inputs: Tensor) -> None:
         """One forward pass, and a backward pass a vector."""
@@ -514,7 +549,7 @@ class GaussNewton(Operator):
         number: int,
         inputs: Tensor,
     ) -> Tensor:
-        """The entries (k, n, C) of V^T v that belong to one batch.
+        """The entries (k, n, *output_shape) of V^T v that belong to one batch.
 
         Args:
             rows: The vectors v (k, size).
@@ -533,7 +568,7 @@ class GaussNewton(Operator):
             tangents = line.jvp(rows)
         # L^T J v
         made = loss_factor_times(values, tangents, self.loss, transposed=True)
-        return made * self.scale**0.5
+        return made * (self._weights(number) * self.scale**0.5)
 
     def _dual_tangents(self, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs (n, C), and J v (k, n, C) by a pass a vector."""
@@ -543,6 +578,22 @@ class GaussNewton(Operator):
             values, tangent, _ = dual_pass(self.outputs, inputs, along)
             tangents.append(tangent)
         return values, torch.stack(tangents)
+
+
+def _counted_of(labels: Tensor | None, shape: torch.Size) -> Tensor | None:
+    """Which positions (n, positions) count; None where all do, or where there are none.
+
+    Args:
+        labels: Of the samples.
+        shape: Of one sample's outputs.
+    """
+    if len(shape) == 1 or not are_sequences(labels) or labels.is_meta:
+        return None
+    if labels.shape[1] != shape[0]:
+        raise ValueError(
+            f"outputs have {shape[0]} positions, found labels of {labels.shape[1]} positions"
+        )
+    return labels != IGNORED
 
 
 class KeptFor:

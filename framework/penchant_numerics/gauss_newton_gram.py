@@ -13,6 +13,7 @@ from penchant_numerics.gauss_newton import batch_size, conventions, loss_factor_
 from penchant_numerics.kernel_blocks import gram_matrices
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_traces import sample_traces
+from penchant_numerics.sequences import IGNORED, are_sequences
 from torch import Tensor, nn
 
 __all__ = ["LARGEST", "gauss_newton_gram", "gauss_newton_spectrum", "sample_traces"]
@@ -33,11 +34,12 @@ def gauss_newton_gram(
     """V^T V of the Gauss-Newton matrix V V^T: L^T K L over the number of samples.
 
     Args:
-        network: A network with outputs (samples, C), in evaluation mode.
-        data: Inputs (n, ...) and labels, which are not used.
+        network: A network with outputs (samples, C), or (samples, positions, C), in evaluation
+            mode.
+        data: Inputs (n, ...) and labels, of which only the -100 of sequences matters.
         loss: `cross-entropy` or `squared-error`.
         parameters: Names or patterns of parameters; all by default.
-        reduction: `mean` or `sum` over samples.
+        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples a block.
         memory: Bytes that features may take beside the matrix.
 
@@ -46,24 +48,27 @@ def gauss_newton_gram(
     """
     # refuses what is not known
     conventions(loss, reduction)
-    inputs = data[0]
+    inputs, labels = data
     options = {"parameters": parameters, "batch": batch, "memory": memory}
     (K,) = gram_matrices(network, inputs, None, whole=True, **options).values()
     outputs = Outputs(network, parameters)
     values = _outputs(outputs, inputs, batch)
+    counted = torch.ones_like(values[..., :1])
+    if values.dim() == 3 and are_sequences(labels):
+        counted *= (labels != IGNORED)[..., None]
     # K L, then (K L)^T L = L^T K L
     for _ in range(2):
         rows = K.reshape(len(K), *values.shape)
-        made = loss_factor_times(values, rows, loss, transposed=True)
+        made = loss_factor_times(values, rows, loss, transposed=True) * counted
         K = made.reshape(len(K), -1).T
     if reduction == "mean":
-        return K / len(inputs)
+        return K / int(counted.sum())
     return K
 
 
 @torch.no_grad()
 def _outputs(outputs: Outputs, inputs: Tensor, batch: int | None) -> Tensor:
-    """Outputs (n, C) of all samples."""
+    """Outputs (n, ...) of all samples."""
     size = batch or batch_size(inputs.device)
     found = []
     for part in inputs.split(size):
@@ -85,11 +90,12 @@ def gauss_newton_spectrum(
     """All eigenvalues of the Gauss-Newton matrix that are not zero to rounding.
 
     Args:
-        network: A network with outputs (samples, C), in evaluation mode.
-        data: Inputs (n, ...) and labels, which are not used.
+        network: A network with outputs (samples, C), or (samples, positions, C), in evaluation
+            mode.
+        data: Inputs (n, ...) and labels, of which only the -100 of sequences matters.
         loss: `cross-entropy` or `squared-error`.
         parameters: Names or patterns of parameters; all by default.
-        reduction: `mean` or `sum` over samples.
+        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples a block.
         memory: Bytes that features may take beside the matrix.
         largest: Rows (samples times outputs) beyond which it refuses.
@@ -106,7 +112,7 @@ def gauss_newton_spectrum(
     inputs = data[0]
     with torch.no_grad():
         made = outputs(outputs.values, inputs[:1])
-    rows = len(inputs) * made.shape[1]
+    rows = len(inputs) * made.shape[1:].numel()
     if rows > largest:
         raise ValueError(
             f"an exact spectrum needs at most {largest} samples x outputs, found {rows}; "

@@ -20,15 +20,16 @@ from penchant_numerics.gauss_newton import (
     GaussNewton,
     KeptFor,
     batch_size,
-    conventions,
     counted_samples,
     kept_by_default,
 )
-from penchant_numerics.linearisation import Outputs
+from penchant_numerics.linearisation import Outputs, vectors_together
+from penchant_numerics.losses import conventions
 from penchant_numerics.operators import Operator
 from penchant_numerics.parameters import trainable_names
 from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.sample_bytes import fitting_batch
+from penchant_numerics.sequences import are_sequences, positions_counted
 from penchant_numerics.streamed import samples_of
 from penchant_numerics.trainer import loss_function
 from torch import Tensor, nn
@@ -61,13 +62,13 @@ class Hessian(Operator):
     """The Hessian of `network`'s loss on data (inputs, labels).
 
     Args:
-        network: A network with outputs (samples, C).
+        network: A network with outputs (samples, C), or (samples, positions, C).
         data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
-            are needed; samples with the label -100 are left out.
-        loss: `cross-entropy` or `squared-error`.
+            are needed; samples, and positions of sequences, with the label -100 are left out.
+        loss: `cross-entropy`, `squared-error`, `binary-cross-entropy`, or `module:function`.
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
-        reduction: `mean` or `sum` over samples.
+        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples a pass; by default as many as the device likes and the budget has room for.
         keep: Bytes that may be kept between products, a share of the budget by default;
             `kept_bytes` says how many are.
@@ -97,15 +98,16 @@ class Hessian(Operator):
         self.outputs = Outputs(network, parameters)
         self.layout = self.outputs.layout
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
-        self.conventions = conventions(loss, reduction)
         self._loss = loss_function(loss)
 
         # the data
         samples = samples_of(data, self.device, self.dtype)
         self.inputs, self.labels = counted_samples(samples, loss)
+        sequences = are_sequences(self.labels)
+        self.conventions = conventions(loss, reduction, sequences=sequences)
         self.scale = 1.0
         if reduction == "mean":
-            self.scale = 1.0 / len(self.inputs)
+            self.scale = 1.0 / self.terms
         if check:
             check_deterministic(network, self.inputs)
 
@@ -113,9 +115,12 @@ class Hessian(Operator):
         self.batch = batch or self._fitting_batch()
         self._records: list[_RecordedGradient] = []
         self.kept_bytes = 0
+        self._batch_bytes = 0  # that a whole batch keeps
         if keep is None:
             keep = kept_by_default(self.device)
-        self._keep(keep)
+        if not memory.fits(lambda: self._keep(keep), what="recorded gradients"):
+            self._records = []
+            self.kept_bytes = 0
         self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _fitting_batch(self) -> int:
@@ -147,12 +152,18 @@ class Hessian(Operator):
             # all batches keep as much a sample
             if number == 0:
                 a_sample = live.alive() / len(inputs)
+                self._batch_bytes = int(a_sample * self.batch)
             used += a_sample * len(inputs)
             # only the first can turn out to be too large
             if used > budget:
                 break
             self._records.append(record)
             self.kept_bytes = round(used)
+
+    @property
+    def terms(self) -> int:
+        """How many terms the loss is a mean of: samples, or positions that count."""
+        return _terms(self.labels)
 
     @property
     def kept(self) -> int:
@@ -171,7 +182,7 @@ class Hessian(Operator):
         with torch.enable_grad():
             mean = self._loss(self.outputs(leaves, inputs), labels)
             gradient = torch.autograd.grad(
-                mean * len(inputs),
+                mean * _terms(labels),
                 leaves,
                 create_graph=True,
                 materialize_grads=True,
@@ -240,6 +251,10 @@ class Hessian(Operator):
         keep: bool,
     ) -> None:
         """Add a batch's products with all rows; its graph goes with the last one unless kept."""
+        together = self._vectors_together() if keep and record.moving else 1
+        if together > 1 and len(rows) > 1:
+            self._add_blocks(total, rows, record, together)
+            return
         last = len(rows) - 1
         for position, (sum_, row) in enumerate(zip(total, rows)):
             along = self.layout.split(row)
@@ -247,6 +262,34 @@ class Hessian(Operator):
             product = record.times(along, keep=goes_on)
             if product is not None:
                 self.layout.add_(sum_, product)
+
+    def _vectors_together(self) -> int:
+        """How many vectors are one product with a kept batch; one by one on a CPU."""
+        if self.device.type == "cpu":
+            return 1
+        return vectors_together(self.layout, self._batch_bytes)
+
+    def _add_blocks(
+        self,
+        total: Tensor,
+        rows: Tensor,
+        record: _RecordedGradient,
+        together: int,
+    ) -> None:
+        """Add a batch's products with so many rows at a time."""
+
+        def product(row: Tensor) -> Sequence[Tensor] | None:
+            return record.times(self.layout.split(row), keep=True)
+
+        for some, block in zip(total.split(together), rows.split(together)):
+            self.layout.add_(some, torch.vmap(product)(block))
+
+
+def _terms(labels: Tensor) -> int:
+    """Samples, or positions of sequences that count."""
+    if not are_sequences(labels) or labels.is_meta:
+        return len(labels)
+    return int(positions_counted(labels).sum())
 
 
 def residual(

@@ -27,13 +27,14 @@ from penchant_numerics.layer_grams import (
     smaller_form,
 )
 from penchant_numerics.layer_uses import layer_uses
-from penchant_numerics.linearisation import Outputs
+from penchant_numerics.linearisation import FlatOutputs, Outputs
 from penchant_numerics.sample_gradients import floating_inputs, sample_gradients
 from torch import Tensor, nn
 
 _CHECKED = 8  # samples on which a layer's gradient is compared with that of its factors
 KEPT_SHARE = 2  # a half of the memory keeps the features of blocks for the next row of blocks
 _FORMED = 8  # an eighth holds gradients that are formed for one product
+MOST_OUTPUTS = 1000  # of a sequence, at all its positions
 _PASSED = 16  # a sixteenth holds the features of one pass; passing makes copies of them
 
 Features = dict[str, Feature]
@@ -70,7 +71,8 @@ def gram_matrices(
     Returns:
         Matrices (n C, m C) by layer.
     """
-    outputs = Outputs(network, parameters)
+    outputs = FlatOutputs(network, parameters)
+    refuse_many_outputs(Outputs(network, parameters), inputs)
     dtype = outputs.layout.dtype
     if memory is None:
         memory = memory_budget(inputs.device)
@@ -95,6 +97,17 @@ def gram_matrices(
         return bytes_allowed.halving(work, first, what="samples a block of kernels")
 
 
+def refuse_many_outputs(outputs: Outputs, inputs: Tensor) -> None:
+    """Refuse sequences with so many positions and classes that no pass for each is affordable."""
+    shape = outputs.sample_shape(inputs)
+    if len(shape) == 2 and shape.numel() > MOST_OUTPUTS:
+        raise ValueError(
+            f"a sequence has {shape[0]} x {shape[1]} outputs (positions x classes), expected at "
+            f"most {MOST_OUTPUTS}: take the kernel of loss gradients or of sampled outputs instead "
+            "(`sequence_columns`)"
+        )
+
+
 class KernelLayers:
     """Features of a network's layers on a batch, whatever the layers are.
 
@@ -104,6 +117,7 @@ class KernelLayers:
     """
 
     def __init__(self, outputs: Outputs, inputs: Tensor) -> None:
+        outputs = FlatOutputs(outputs.network, outputs.layout.names)
         self.outputs = outputs
         self._sample = inputs[:_CHECKED]
         self._uses = layer_uses(outputs, self._sample)
@@ -123,7 +137,7 @@ class KernelLayers:
         # of either there may be none
         self._dense = None
         if dense:
-            self._dense = Outputs(outputs.network, dense)
+            self._dense = FlatOutputs(outputs.network, dense)
         self._layered = None
         if others:
             self._layered = TangentFeatures(outputs.network, self._sample, parameters=others)

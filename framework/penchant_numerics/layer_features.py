@@ -24,10 +24,11 @@ from penchant_numerics.linear_layers import (
     input_positions,
     is_gradient,
     is_linear,
+    is_transposed,
     takes_batch,
     watched,
 )
-from penchant_numerics.linearisation import Outputs
+from penchant_numerics.linearisation import FlatOutputs
 from penchant_numerics.sample_gradients import sample_gradients
 from torch import Tensor, nn
 
@@ -203,7 +204,7 @@ class TangentFeatures:
         *,
         parameters: str | Sequence[str] | None = None,
     ) -> None:
-        self.outputs = Outputs(network, parameters)
+        self.outputs = FlatOutputs(network, parameters)
 
         # layers that may go by factors, and those that do
         names = set(self.outputs.layout.names)
@@ -219,7 +220,7 @@ class TangentFeatures:
             covered.add(_parameter(layer, "weight"))
             covered.add(_parameter(layer, "bias"))
         self.others = [name for name in self.outputs.layout.names if name not in covered]
-        self._rest = Outputs(network, self.others) if self.others else None
+        self._rest = FlatOutputs(network, self.others) if self.others else None
 
     def __call__(self, inputs: Tensor) -> dict[str, Factored | Rows]:
         """Features of a batch by layer.
@@ -339,6 +340,10 @@ class TangentFeatures:
             slopes = torch.autograd.grad(outputs, leaves, weights, **options)
         errors = iter([each[:, None] for each in columns])
         exact = dict(zip(self.outputs.layout.names, slopes))
+        for name, module in self._candidates.items():
+            if is_transposed(module):
+                weight = _parameter(name, "weight")
+                exact[weight] = exact[weight].T
         # layer by layer: positions of a convolution are many times its inputs
         features = self._by_sample(seen, errors, len(sample))
         return [name for name, each in features if _agrees(name, each, of_samples, exact)]
@@ -401,4 +406,6 @@ def _agrees(
         return False
     if not layer.bias:
         return True
-    return is_gradient(bias, exact[_parameter(name, "bias")])
+    # errors that cancel leave rounding
+    each = weights[:, None, None] * layer.errors[:, 0]
+    return is_gradient(bias, exact[_parameter(name, "bias")], terms=each.abs().sum((0, 1)))

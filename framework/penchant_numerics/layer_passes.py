@@ -18,6 +18,7 @@ from penchant_numerics.linear_layers import (
     input_positions,
     takes_batch,
     watched,
+    weight_matrix,
 )
 from penchant_numerics.linearisation import Outputs
 from torch import Tensor, nn
@@ -167,7 +168,7 @@ def errors_at_positions(
     Returns:
         The errors, zero where a use reaches no output.
     """
-    units = len(module.weight)
+    units = len(weight_matrix(module))
     layer_errors = []
     for given, error in zip(inputs, errors):
         if error is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from penchant_numerics.linear_layers import See, watched
+from penchant_numerics.linear_layers import See, is_transposed, watched, weight_matrix
 from penchant_numerics.linearisation import Outputs
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -41,7 +41,7 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
     # also those that do not go by factors
     layers = {}
     for name, module in outputs.network.named_modules():
-        if isinstance(module, nn.Linear | _ConvNd):
+        if isinstance(module, nn.Linear | _ConvNd) or is_transposed(module):
             layers[name] = module
 
     # the sizes are those of the last pass; the first axis must be right in all
@@ -67,9 +67,9 @@ def _noting(layers: dict[str, nn.Module], seen: dict[str, LayerUse], count: int)
     def note(name: str, given: Tensor, made: Tensor) -> Tensor:
         """Note one use, and let its output go on."""
         # its size is known at its first use
-        weight = layers[name].weight
         if name not in seen:
-            seen[name] = LayerUse(units=len(weight), width=weight[0].numel())
+            units, width = weight_matrix(layers[name]).shape
+            seen[name] = LayerUse(units=units, width=width)
         use = seen[name]
 
         # a module used twice has the positions of both uses

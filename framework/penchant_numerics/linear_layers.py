@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import torch
 from penchant_numerics.precision import agreement
 from torch import Tensor, nn
 from torch.nn import functional
@@ -23,7 +24,10 @@ from torch.nn import functional
 See = Callable[[str, Tensor, Tensor], Tensor]
 
 _AGREEMENT = 1e-3  # relative difference up to which two gradients are the same
+_ROUNDINGS = 100  # of the terms of a sum, which came through many layers
 _NOTHING = 1e-30  # and an absolute one, for gradients that are zero
+# classes whose weights are (inputs, outputs): by name, because their packages need not be there
+_TRANSPOSED = {("transformers.pytorch_utils", "Conv1D")}
 _UNFOLDED = {"dilation": 1, "padding": 0, "stride": 1}  # and what they are on an axis of one
 
 
@@ -34,11 +38,28 @@ def is_linear(module: nn.Module) -> bool:
     (True, False)
     """
     if not isinstance(module, nn.Conv1d | nn.Conv2d):
-        return type(module) is nn.Linear
+        return type(module) is nn.Linear or is_transposed(module)
     # patches of other padding are not unfolded; groups see some channels only
     with_zeros = module.padding_mode == "zeros"
     by_numbers = not isinstance(module.padding, str)
     return module.groups == 1 and with_zeros and by_numbers
+
+
+def is_transposed(module: nn.Module) -> bool:
+    """Whether a linear layer holds its weights as (inputs, outputs): GPT-2's `Conv1D`."""
+    kind = type(module)
+    return (kind.__module__, kind.__name__) in _TRANSPOSED
+
+
+def weight_matrix(module: nn.Module) -> Tensor:
+    """The weights of a linear layer as (outputs, inputs), those of a convolution as patches.
+
+    >>> weight_matrix(nn.Conv2d(2, 4, 3)).shape
+    torch.Size([4, 18])
+    """
+    if is_transposed(module):
+        return module.weight.T
+    return module.weight.flatten(1)
 
 
 def takes_batch(module: nn.Module, inputs: Tensor) -> bool:
@@ -61,7 +82,7 @@ def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
     >>> input_positions(nn.Conv1d(2, 1, 3), torch.ones(5, 2, 8, device="cpu")).shape
     torch.Size([5, 6, 6])
     """
-    if isinstance(module, nn.Linear):
+    if not isinstance(module, nn.Conv1d | nn.Conv2d):
         width = inputs.shape[-1]
         return inputs.reshape(len(inputs), -1, width)
 
@@ -79,7 +100,7 @@ def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
 
 def error_positions(module: nn.Module, errors: Tensor) -> Tensor:
     """Errors of a layer position by position, (n, k, positions, outputs), of (n, k, *output)."""
-    if isinstance(module, nn.Linear):
+    if not isinstance(module, nn.Conv1d | nn.Conv2d):
         count, several = errors.shape[:2]
         units = errors.shape[-1]
         return errors.reshape(count, several, -1, units)
@@ -120,10 +141,22 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
             handle.remove()
 
 
-def is_gradient(found: Tensor, exact: Tensor) -> bool:
-    """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding."""
+def is_gradient(found: Tensor, exact: Tensor, *, terms: Tensor | None = None) -> bool:
+    """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding.
+
+    Args:
+        found: The gradient of inputs and errors.
+        exact: That of autograd.
+        terms: The sum of the absolute values of the terms that it is the sum of, where these may
+            cancel: the bias of a transformer's keys has no gradient but rounding.
+
+    Returns:
+        Whether they agree.
+    """
     away = (found - exact).norm()
     allowed = agreement(_AGREEMENT) * exact.norm() + _NOTHING
+    if terms is not None:
+        allowed = allowed + _ROUNDINGS * torch.finfo(terms.dtype).eps * terms.norm()
     return bool(away <= allowed)
 
 

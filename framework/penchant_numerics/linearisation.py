@@ -40,7 +40,9 @@ class NoForwardDerivativeError(NotImplementedError):
 
 
 class Outputs:
-    """Outputs (samples, classes) of a network as a function of some of its parameters.
+    """Outputs of a network as a function of some of its parameters.
+
+    They are (samples, classes), or (samples, positions, classes) of sequences.
 
     Args:
         network: The network; its other parameters are fixed.
@@ -58,12 +60,21 @@ class Outputs:
         named = dict(zip(self.layout.names, values))
         with plain_kernels():
             outputs = functional_call(self.network, named, (inputs,))
-        right = isinstance(outputs, Tensor) and outputs.dim() == 2
+        right = isinstance(outputs, Tensor) and outputs.dim() in (2, 3)
         if not right:
             kind = type(outputs).__name__
             found = getattr(outputs, "shape", kind)
-            raise ValueError(f"expected outputs (samples, classes), found {found}")
+            raise ValueError(
+                "expected outputs (samples, classes), or (samples, positions, classes), "
+                f"found {found}"
+            )
         return outputs
+
+    def sample_shape(self, inputs: Tensor) -> torch.Size:
+        """The shape of one sample's outputs, from a pass of the first."""
+        with torch.no_grad():
+            outputs = self(self.values, inputs[:1])
+        return outputs.shape[1:]
 
     def leaves(self) -> list[Tensor]:
         """The parameters as tensors to differentiate by.
@@ -71,6 +82,14 @@ class Outputs:
         They share memory with the network's and leave it no gradient.
         """
         return [value.detach().requires_grad_() for value in self.values]
+
+
+class FlatOutputs(Outputs):
+    """The same with outputs (samples, positions x classes), for what goes output by output."""
+
+    def __call__(self, values: Sequence[Tensor], inputs: Tensor) -> Tensor:
+        """Outputs of a batch, those of a sample in one row."""
+        return super().__call__(values, inputs).flatten(1)
 
 
 # ---- one pass of dual numbers

@@ -184,6 +184,26 @@ def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:
         warnings.warn(f"{text}; {advice}", MemoryWarning, stacklevel=2)
 
 
+def fits(work: Callable[[], object], *, what: str) -> bool:
+    """Keep what saves time; False, with a warning, where the device runs out of memory.
+
+    Args:
+        work: Keeps something that can be computed again.
+        what: What is kept, for the warning ("recorded gradients").
+    """
+    try:
+        work()
+        return True
+    except RuntimeError as error:
+        if not is_shortage(error):
+            raise
+    _give_back()
+    text = f"out of memory: {what} are not kept, which takes longer"
+    advice = "a smaller setting `memory` chooses this from the start"
+    warnings.warn(f"{text}; {advice}", MemoryWarning, stacklevel=2)
+    return False
+
+
 def _give_back() -> None:
     """Return cached blocks, so that smaller pieces find room."""
     if torch.cuda.is_available():

@@ -25,6 +25,7 @@ from penchant_numerics.linear_layers import (
     input_positions,
     is_gradient,
     is_linear,
+    is_transposed,
     shared_parameters,
     takes_batch,
     watched,
@@ -103,7 +104,10 @@ def find_layers(module: nn.Module, point: Tensor) -> list[Layer]:
         used by code that does not call the layer.
     """
     state = state_of(module)
-    candidates = {name: each for name, each in module.named_modules() if is_linear(each)}
+    candidates = {}
+    for name, each in module.named_modules():
+        if is_linear(each) and not is_transposed(each):
+            candidates[name] = each
     unshifted = {name: [] for name in candidates}
     _, seen = trace(module, state, point[None], unshifted)
 

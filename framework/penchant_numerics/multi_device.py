@@ -101,11 +101,6 @@ class OverDevices(Operator):
         self.samples = len(inputs)
         self._batches = -(-self.samples // batch)
 
-        # every product is scaled by the number of all samples
-        scale = 1.0
-        if options.get("reduction") != "sum":
-            scale = 1.0 / self.samples
-
         # a copy of the network and its own samples on every device
         self.operators = []
         for position, device in enumerate(devices[: self._batches]):
@@ -116,8 +111,13 @@ class OverDevices(Operator):
             check = options.get("check", True) and position == 0
             own_options = {**options, "check": check}
             operator = kind(there, part, batch=batch, **own_options)
-            operator.scale = scale
             self.operators.append(operator)
+
+        # every product is scaled by the number of all samples, or positions
+        if options.get("reduction") != "sum":
+            terms = sum(each.terms for each in self.operators)
+            for each in self.operators:
+                each.scale = 1.0 / terms
         one = self.operators[0]
         super().__init__(one.size, device=one.device, dtype=one.dtype)
         self.conventions = one.conventions
@@ -166,7 +166,7 @@ class OverDevices(Operator):
             return None
         return Factor(
             size=self.size,
-            samples=self.samples * self.operators[0].classes,
+            samples=self.samples * self.operators[0].sample_outputs,
             apply=self._apply,
             adjoint=self._adjoint,
             device=self.device,
@@ -178,7 +178,8 @@ class OverDevices(Operator):
         count = len(coefficients)
         total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
         # every batch has coefficients of its own
-        by_sample = coefficients.reshape(count, self.samples, -1)
+        shape = self.operators[0].output_shape
+        by_sample = coefficients.reshape(count, self.samples, *shape)
         parts = iter(by_sample.split(self.batch, dim=1))
         for position, number, inputs in self._in_turn():
             # what it makes of them is added up on the first device

@@ -22,6 +22,7 @@ from penchant_numerics.layer_passes import (
     layer_pass,
     seen_at_positions,
 )
+from penchant_numerics.linear_layers import weight_matrix
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.sample_gradients import floating_inputs
@@ -59,6 +60,12 @@ def sample_traces(
     [2.0, 5.0]
     """
     outputs = Outputs(network, parameters)
+    shape = outputs.sample_shape(inputs)
+    if len(shape) == 2:
+        raise ValueError(
+            f"expected outputs (samples, classes), found {shape[0]} x {shape[1]} of a sequence; "
+            "give `sequence_columns.gauss_newton_columns` of the network instead"
+        )
     wanted = batch or batch_size(inputs.device)
     given = contextlib.nullcontext()
     if memory is not None:
@@ -206,7 +213,7 @@ def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
     """h_t . h_s (n, t, t), where pairs of positions cost less than gradients; None elsewhere."""
     h = seen_at_positions(module, inputs)
     positions, width = h.shape[1:]
-    units = len(module.weight)
+    units = len(weight_matrix(module))
     # one position has one pair
     pairs = positions * (width + units)
     gradients = width * units

@@ -236,15 +236,19 @@ class StreamedInputs:
         """All rows in their order, so many at a time; the next ones are read meanwhile."""
         if dim:
             raise ValueError(f"streamed inputs are split by samples, found axis {dim}")
-        batches = self.source.batches(size)
+        batches = map(self._prepared, self.source.batches(size))
         with concurrent.futures.ThreadPoolExecutor(max_workers=1) as reader:
             ahead = reader.submit(next, batches, None)
-            while (batch := ahead.result()) is not None:
+            while (rows := ahead.result()) is not None:
                 ahead = reader.submit(next, batches, None)
-                yield self._placed(batch)
+                yield self._sent(rows)
 
     def _placed(self, stored: Tensor) -> Tensor:
         """Rows as the whole tensor would hold them."""
+        return self._sent(self._prepared(stored))
+
+    def _prepared(self, stored: Tensor) -> Tensor:
+        """Rows in the memory of the host, ready to be sent."""
         rows = stored
         # stored bytes are pixels
         if stored.dtype == torch.uint8:
@@ -252,9 +256,11 @@ class StreamedInputs:
         rows = rows.to(self.dtype)
         if not torch.isfinite(rows).all():
             raise ValueError("streamed inputs have values that are not finite")
-        if self.is_cuda:
-            return rows.pin_memory().to(self.device, non_blocking=True)
-        return rows.to(self.device)
+        return rows.pin_memory() if self.is_cuda else rows
+
+    def _sent(self, rows: Tensor) -> Tensor:
+        """Rows on their device."""
+        return rows.to(self.device, non_blocking=self.is_cuda)
 
     # ---- everything else a tensor has
 

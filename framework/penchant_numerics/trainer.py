@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from penchant_numerics import losses
 from penchant_numerics.data import Samples
 from penchant_numerics.precision import training_cast
 from penchant_numerics.rehearsal import Pace
+from penchant_numerics.sequences import IGNORED, are_sequences, as_rows, positions_counted
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -30,7 +32,7 @@ class _Step(NamedTuple):
 
     number: int
     position: int  # in its epoch
-    count: int  # samples its loss is the mean of
+    count: int  # samples of its batch
     loss: Tensor
 
 
@@ -348,16 +350,25 @@ def decay(schedule: str, step: int, total: int) -> float:
 def loss_function(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Mean loss of outputs (samples, outputs) against labels.
 
+    Of outputs (samples, positions, C) it is the mean over all positions that count (`sequences`).
+
     Args:
-        name: `cross-entropy`, or `squared-error`, half the sum over outputs.
+        name: `cross-entropy`; `squared-error`, half the sum over outputs; `binary-cross-entropy`,
+            the sum over outputs; or `module:function` of one's own.
     """
-    if name == "cross-entropy":
-        return _cross_entropy
-    return _squared_error
+    if losses.is_own(name):
+        return losses.own_loss(name)
+    built_in = {
+        "cross-entropy": _cross_entropy,
+        "squared-error": _squared_error,
+        "binary-cross-entropy": losses.binary_cross_entropy,
+    }
+    return built_in[name]
 
 
 def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples; one output is the difference of two logits."""
+    outputs, labels = as_rows(outputs, labels)
     if outputs.shape[1] > 1:
         return functional.cross_entropy(outputs, labels)
     # wrong where it is positive
@@ -369,6 +380,9 @@ def _cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples of half the sum of squares; classes are unit vectors, or -1 and 1."""
+    if outputs.dim() == 3 and not labels.is_floating_point():
+        return _squared_error_of_positions(outputs, labels)
+    outputs, labels = as_rows(outputs, labels)
     width = outputs.shape[1]
     classes = not labels.is_floating_point()
     if classes and width > 1:
@@ -379,6 +393,15 @@ def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     squares = (outputs - targets).square()
     errors = squares.sum(1)
     return 0.5 * errors.mean()
+
+
+def _squared_error_of_positions(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Mean over positions that count of half the squared distance from the label's unit vector."""
+    outputs, labels = as_rows(outputs, labels)
+    counted = (labels != IGNORED).to(outputs.dtype)
+    targets = functional.one_hot(labels.clamp(min=0), outputs.shape[1])
+    errors = (outputs - targets.to(outputs.dtype)).square().sum(1)
+    return 0.5 * (errors * counted).sum() / counted.sum()
 
 
 @torch.no_grad()
@@ -398,7 +421,8 @@ def evaluate(
         chunk: Samples a forward pass.
 
     Returns:
-        The mean loss, and the accuracy, 0 where labels are not classes.
+        The mean loss, and the accuracy, 0 where labels are not classes; of sequences, both over
+        the positions that count.
     """
     training = network.training
     network.eval()
@@ -408,7 +432,7 @@ def evaluate(
     for inputs, labels in parts:
         outputs = network(inputs)
         losses.append(measure(outputs, labels))
-        counts.append(len(labels))
+        counts.append(_terms(labels))
         if not labels.is_floating_point():
             agree = predictions(outputs) == labels
             rights.append(agree.sum())
@@ -416,14 +440,24 @@ def evaluate(
 
     # all is read in one go; batches are weighted by their size
     means = torch.stack(losses).double().tolist()
+    sizes = [int(count) for count in counts]
     total = 0.0
-    for mean, count in zip(means, counts):
-        total += mean * count
+    for mean, count in zip(means, sizes):
+        # a batch without a position that counts has no mean
+        if count:
+            total += mean * count
     right = 0
     if rights:
         right = int(torch.stack(rights).sum())
-    seen = sum(counts)
+    seen = sum(sizes)
     return total / seen, right / seen
+
+
+def _terms(labels: Tensor) -> int | Tensor:
+    """How many terms a mean loss has, on the labels' device where they must be counted."""
+    if are_sequences(labels):
+        return positions_counted(labels).sum()
+    return len(labels)
 
 
 @torch.no_grad()
@@ -454,7 +488,7 @@ def outputs(
 
 def predictions(outputs: Tensor) -> Tensor:
     """The class each row of outputs stands for; one output is the difference of two logits."""
-    if outputs.shape[1] > 1:
-        return outputs.argmax(1)
-    positive = outputs[:, 0] > 0
+    if outputs.shape[-1] > 1:
+        return outputs.argmax(-1)
+    positive = outputs[..., 0] > 0
     return positive.long()

@@ -7,11 +7,14 @@ them little. PyHessian is compared where it is installed. The memory of the log 
 
 from __future__ import annotations
 
+import copy
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
+from typing import Any
 
 import torch
 from penchant_numerics.class_means import cross_class_weights, mean_gradients
@@ -104,6 +107,13 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
         f"curvlinops {key}": lambda operator=operator: operator @ v
         for key, operator in theirs.items()
     }
+    version = metadata.version("curvlinops-for-pytorch")
+    for key, operator in theirs.items():
+        compiled = compiled_product(operator, v)
+        if isinstance(compiled, str):
+            print(f"curvlinops {version} {key} cannot be compiled: {compiled}")
+        else:
+            functions[f"compiled {key}"] = compiled
     if (other := pyhessian_product(network, batches, v)) is not None:
         functions["PyHessian"] = other
     times = least(functions, rounds)
@@ -118,12 +128,30 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
     }
     for key in ours:
         other_time = times[f"curvlinops {key.split(',')[0]}"]
-        against = f"{other_time / times[key]:5.2f} times as fast as curvlinops"
+        against = f"{other_time / times[key]:5.2f} times as fast as curvlinops {version}"
+        if (compiled_time := times.get(f"compiled {key.split(',')[0]}")) is not None:
+            against += f", {compiled_time / times[key]:5.2f} times as it compiled (target 1)"
         if key.startswith("Hessian") and "PyHessian" in times:
             against += f", {times['PyHessian'] / times[key]:5.2f} times as PyHessian"
         print(
             f"  {key:24s} {times[key] / times['gradient']:5.2f} gradients, {against} {targets[key]}"
         )
+
+
+def compiled_product(operator: Any, v: Tensor) -> Callable[[], object] | str:
+    """A product of curvlinops whose pass over a batch is compiled, or why it cannot be."""
+    operator = copy.copy(operator)
+    expected = operator @ v
+    # a cached property: what multiplies a batch onto a matrix
+    operator.__dict__["_mp"] = torch.compile(operator._mp)
+    try:
+        found = operator @ v
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    away = float((found - expected).norm() / expected.norm())
+    if not away < 1e-4:
+        return f"its result differs by {away:.1e}"
+    return lambda: operator @ v
 
 
 def pyhessian_product(

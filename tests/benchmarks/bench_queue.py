@@ -9,8 +9,11 @@ busy one the ratios say little.
 """
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -63,7 +66,8 @@ def shard(context, item):
         while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
             time.sleep(0.005)
     began = time.time()
-    time.sleep(options.seconds)
+    if options.seconds:
+        time.sleep(options.seconds)
     matrix = torch.ones(200, 200, device="cpu")
     for _ in range(options.work):
         matrix = matrix @ matrix / 200
@@ -111,13 +115,21 @@ def span(done):
 
 
 def quickstart(folder):
-    """The quickstart in its quick form, seconds of the whole run."""
+    """What the quickstart measures, small and with figures; seconds of the whole run."""
     import penchant
 
+    # Not its quick form, which is another one in each version.
+    trained = {"name": "directional-accuracy", "architectures": ["mlp"], "indices": [0, 10]}
+    small = {"networks": 20, "train": 200, "test": 200, "training": {"steps": 20}}
+    raw = {
+        "shape": [1, 16, 16],
+        "architectures": [{"name": "logistic"}, {"name": "mlp"}],
+        "probes": [{"name": "nad", "networks": 20}, {**trained, **small}],
+        "workers": 2,
+        "device": "cpu",
+    }
     began = time.perf_counter()
-    done = penchant.run(
-        ROOT / "examples" / "quickstart.toml", out=folder / "run", quick=True, progress=False
-    )
+    done = penchant.run(raw, out=folder / "run", progress=False)
     assert done.done
     return time.perf_counter() - began
 
@@ -184,7 +196,12 @@ def idle(folder):
     place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     process = subprocess.Popen([sys.executable, "-c", code, str(folder)], env=place)
     try:
-        time.sleep(15.0)
+        # On a busy machine it takes long until a worker waits; the old version has no such folder.
+        deadline = time.monotonic() + 200.0
+        waits = folder / "run" / "queue" / "idle"
+        while not (waits.is_dir() and list(waits.iterdir())) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(3.0)
         before = cpu_seconds(process.pid)
         time.sleep(5.0)
         after = cpu_seconds(process.pid)
@@ -202,17 +219,17 @@ def wait_for_nothing(folder):
 
 def cpu_seconds(process):
     """CPU time of a process and all that it started, each by itself."""
-    found = {process: ticks(process)}
+    found = {process: on_cpu(process)}
     for path in Path(f"/proc/{process}/task").glob("*/children"):
         for child in path.read_text().split():
             found |= cpu_seconds(int(child))
     return found
 
 
-def ticks(process):
-    """CPU time of one process in seconds."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def on_cpu(process):
+    """Seconds that all threads of a process have been on a core."""
+    files = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(path.read_text().split()[0]) for path in files) / 1e9
 
 
 # What is measured, its unit, and what new must not exceed: a ratio to the old, or a number.
@@ -228,6 +245,12 @@ MEASURED = {
 }
 
 
+def python_of(checkout):
+    """The interpreter of a checkout, which knows its plugins; else this one."""
+    own = checkout / ".venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
 def measured(name, checkout):
     """One measurement with the code of a checkout, in a process of its own."""
     with tempfile.TemporaryDirectory() as text:
@@ -237,31 +260,47 @@ def measured(name, checkout):
         install(site)
         sources = [site, checkout / "framework", *checkout.glob("plugins/*/src")]
         place = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))}
-        call = [sys.executable, __file__, "--one", name, "--folder", text]
+        call = [python_of(checkout), __file__, "--one", name, "--folder", text]
+        before = cpu_of_children()
         done = subprocess.run(call, env=place, capture_output=True, text=True, check=False)
         if done.returncode:
-            return None, done.stderr.strip().splitlines()[-1]
-        return json.loads(done.stdout.splitlines()[-1]), ""
+            raise RuntimeError(f"{name} with {checkout}: {done.stderr}")
+        return json.loads(done.stdout.splitlines()[-1]), cpu_of_children() - before
+
+
+def adopt_orphans():
+    """Wait for the processes of a run whose parent has ended, so that their CPU time counts."""
+    set_child_subreaper = 36  # of Linux, as in sys/prctl.h
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+
+def cpu_of_children():
+    """CPU seconds of all processes that were started and have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def compare(name, rounds, old):
-    """Old and new in turns; prints the medians."""
+    """Old and new in turns; prints medians of what is measured, and of CPU seconds of it all."""
     _, unit, ratio, limit = MEASURED[name]
     checkouts = {"new": ROOT} if old is None else {"old": old, "new": ROOT}
     found = {each: [] for each in checkouts}
     for _ in range(rounds):
         for each, checkout in checkouts.items():
-            value, problem = measured(name, checkout)
-            if value is None:
-                print(f"{name:10} {each}: {problem}", flush=True)
-            else:
-                found[each].append(value)
-    medians = {each: statistics.median(values) for each, values in found.items() if values}
-    told = ", ".join(f"{each} {value:.3g} {unit}" for each, value in medians.items())
+            found[each].append(measured(name, checkout))
+    medians = {each: [statistics.median(column) for column in zip(*found[each])] for each in found}
+    cells = [
+        f"{each} {value:.3g} {unit}, CPU {cpu:.1f} s" for each, (value, cpu) in medians.items()
+    ]
     if len(medians) == 2:
-        told += f", ratio {medians['new'] / medians['old']:.2f}"
+        value, cpu = (new / before for new, before in zip(medians["new"], medians["old"]))
+        cells.append(f"ratio {value:.2f}, CPU {cpu:.2f}")
     target = f"ratio at most {ratio}" if limit is None else f"at most {limit:g} {unit}"
-    print(f"{name:10} {told}   ({target})", flush=True)
+    load = os.getloadavg()[0]
+    print(f"{name:10} {'; '.join(cells)}   ({target}; load {load:.1f})", flush=True)
 
 
 def main():
@@ -275,6 +314,7 @@ def main():
     if options.one:
         print(json.dumps(float(MEASURED[options.one][0](Path(options.folder)))))
         return
+    adopt_orphans()
     old = os.environ.get("PENCHANT_OLD")
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for name in options.names or MEASURED:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import attrs
+from penchant.components.taking import AXES
 from penchant.errors import Error, suggestion
 
 RESERVED = frozenset(
-    "name label preset estimators training weights architecture architectures dataset datasets "
-    "seed seeds device dtype shape outputs threads executor workers out".split()
+    "name label preset estimators training weights strict architecture architectures dataset "
+    "datasets seed seeds device dtype shape outputs threads executor workers out".split()
 )
-AXES = ("architecture", "dataset")
 
 
 @attrs.frozen
@@ -128,17 +128,20 @@ class Probe(Component):
     Attributes:
         question: What a researcher asks when she uses it, in one sentence; the report opens with
             it. Without it, the first sentence of the docstring stands there.
-        needs: Axes it cannot do without: "architecture", "dataset". Also "training", and what the
-            axes must have: "classes" (labels that are classes), "images" (channels x height x
-            width), "scalar-output" (one output, or two logits), "second-derivatives" (of the
-            network; whether it has them is found out by `penchant doctor`).
-        accepts: Axes it takes only when an experiment selects them.
+        needs: What it cannot do without, in the words of `penchant.components.taking.NEEDS`: axes
+            ("architecture", "dataset"), "training", and what the axes must have: "classes",
+            "images", "scalar-output", "second-derivatives" (whether a network has them is found
+            out by `penchant doctor`), "continuous-inputs" (it differentiates in the input, which
+            tokens do not allow).
+        accepts: Axes it takes only when an experiment selects them; "sequences" where its dataset
+            may have a label for every position.
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
         uses: Datasets and architectures that its code asks the context for by name; "{network}"
             is the one that its option `network` names.
         takes: Which networks it measures: "fresh" (drawn, and trained where the job has a
             training), "trained" (a module or `weights` of the user's can stand for the trained
-            network), "trajectory" (checkpoints of one training of the user's, in their order).
+            network), "trajectory" (it follows checkpoints of one training of the user's itself).
+            A trajectory given to a probe that takes "trained" only is measured state by state.
         quantities: Name to one line; braces name an option or role the name is filled from.
         arrays: The same for arrays; the standard error of array `x` is array `x-stderr`.
         figures: Target of the function that draws its figures from a stored result.

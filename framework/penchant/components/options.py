@@ -6,6 +6,7 @@ tuples, ints become floats where a float is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
@@ -175,9 +176,11 @@ def _typed(value: Any, hint: Any) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        # Options are of one type or nothing; other unions are not declared.
-        (hint,) = [each for each in arguments if each is not type(None)]
-        return _typed(value, hint)
+        # One of several types, such as a number or a list of numbers.
+        for each in arguments:
+            with contextlib.suppress(TypeError):
+                return _typed(value, each)
+        raise TypeError
     if origin is tuple:
         return _typed_tuple(value, arguments)
     # True is an int of Python's, but it does not mean 1 here.

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 import attrs
 from penchant.components.component import Component
 from penchant.components.options import option
 from penchant.errors import Error
 
+LOSSES = ("cross-entropy", "squared-error", "binary-cross-entropy")
 EPOCHS = 10  # where neither epochs nor steps are given
+
+
+def check_loss(loss: str, known: Sequence[str]) -> None:
+    """Refuse what is neither a known loss nor the name of a function."""
+    if loss in known or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", loss):
+        return
+    error = Error(f"loss must be module:function or one of {', '.join(known)}, found {loss!r}")
+    error.option = "loss"
+    raise error
 
 
 @attrs.frozen
@@ -35,7 +47,11 @@ class Training(Component):
     momentum: float = option(0.0, "momentum of sgd", at_least=0, below=1)
     weight_decay: float = option(0.0, "weight decay", at_least=0)
     clip: float | None = option(None, "largest norm of the gradient", above=0)
-    loss: str = option("cross-entropy", "training loss", choices=("cross-entropy", "squared-error"))
+    loss: str = option(
+        "cross-entropy",
+        "training loss: cross-entropy, squared-error, binary-cross-entropy, or module:function of "
+        "outputs and labels",
+    )
     until_loss: float | None = option(
         None, "stop when the mean loss of an epoch is below this", above=0
     )
@@ -47,6 +63,7 @@ class Training(Component):
         if self.epochs is not None and self.steps is not None:
             both = f"{self.epochs} and {self.steps}"
             raise Error(f"training takes epochs or steps, found both ({both})")
+        check_loss(self.loss, LOSSES)
 
     def total_steps(self, samples: int) -> int:
         """Optimiser steps over this many training samples."""

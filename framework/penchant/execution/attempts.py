@@ -5,31 +5,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
 import traceback
-import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.components.component import Probe
 from penchant.components.output import ONE_OF_MANY
+from penchant.components.taking import how_taken, takes_sequences, takes_tokens
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
+from penchant.execution.declared import mistakes
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
+from penchant.execution.locations import authors_line
+from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
+from penchant.execution.networks import FROM_EMBEDDING
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
-from penchant.results.files import read_json
+from penchant.plugins.discovery import Plugins
+from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
+from penchant.results.steps import stacked
 
-Notify = Callable[..., None]
+Measure = Callable[[Any, Context], Result]
 
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
@@ -39,10 +44,10 @@ def run_job(
     job: Job,
     folder: Path,
     *,
-    pool: Any = None,
-    notify: Notify | None = None,
+    pool: Pool | None = None,
     worker: int = 0,
     note: str = "",
+    without: tuple[str, ...] = (),
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why.
 
@@ -50,9 +55,9 @@ def run_job(
         job: What to measure.
         folder: The run folder.
         pool: Where its shards run; in this process without one.
-        notify: Told how far it is.
         worker: Number of the worker this is.
         note: A warning the result begins with.
+        without: Plugins that the command leaves out.
 
     Returns:
         The result, as it is stored.
@@ -60,7 +65,7 @@ def run_job(
     started = time.perf_counter()
     attempt = _Attempt(note)
     try:
-        attempt.measure(job, folder, pool, notify, worker)
+        attempt.measure(job, folder, pool, worker)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     except (Error, TypeError, ValueError, MemoryError) as problem:
         # What cannot be stored is a failure of this job, not of the run; a full disk is not.
@@ -69,29 +74,19 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     if result.status == "done":
-        result = _finish(job, folder / "jobs" / job.id, result)
+        result = _finish(job, JobFolder.of(folder, job.id), result, discovery.load(without))
     return result
 
 
-def _finish(
-    job: Job,
-    job_folder: Path,
-    result: Result,
-) -> Result:
+def _finish(job: Job, job_folder: JobFolder, result: Result, listeners: Plugins) -> Result:
     """Tell listeners that a result is safe, and delete its shards.
 
     A listener may add a warning to the stored result, such as a figure that could not be drawn.
     """
-    listeners = discovery.load()
-    for problem in listeners.notify(
-        "penchant_result_stored", job=job, folder=job_folder, result=result
-    ):
-        with contextlib.suppress(Warning):
-            warnings.warn(problem, stacklevel=2)
-    stored = read_result(job_folder, arrays=False)
+    listeners.announce("penchant_result_stored", job=job, folder=job_folder.path, result=result)
+    stored = read_result(job_folder.path, arrays=False)
     result = attrs.evolve(result, warnings=stored.warnings)
-    shards = job_folder / "shards"
-    shutil.rmtree(shards, ignore_errors=True)
+    shutil.rmtree(job_folder.shards, ignore_errors=True)
     return result
 
 
@@ -114,8 +109,7 @@ class _Attempt:
         self,
         job: Job,
         folder: Path,
-        pool: Any,
-        notify: Notify | None,
+        pool: Pool | None,
         worker: int,
     ) -> None:
         """Run the probe; whatever it raises is this job's failure."""
@@ -126,9 +120,9 @@ class _Attempt:
             self.device = device
             with (
                 isolated(job.settings, device, texts.append),
-                time_limit(job.settings.time_limit, folder / "jobs" / job.id),
+                time_limit(job.settings.time_limit, JobFolder.of(folder, job.id).path),
             ):
-                context = Context(job, folder, pool=pool, notify=notify, worker=worker)
+                context = Context(job, folder, pool=pool, worker=worker)
                 if job.settings.quick:
                     context.conventions["form"] = REDUCED
                 self.found = _measure(job, context)
@@ -137,16 +131,16 @@ class _Attempt:
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # not even sys.exit in a probe ends the run
-            self.failed(problem)
+            self.failed(problem, authors_line(problem, type(job.probe.component)))
         # What was warned of before a failure may well explain it.
         if context is not None:
             texts.extend(context.warnings)
             self.conventions = context.conventions
 
-    def failed(self, problem: BaseException) -> None:
-        """Note why there is no result."""
+    def failed(self, problem: BaseException, line: str = "") -> None:
+        """Note why there is no result, and the line of the probe's code that it came from."""
         self.found = Result()
-        self.error = f"{type(problem).__name__}: {problem}"
+        self.error = f"{type(problem).__name__}: {problem}" + (f" (at {line})" if line else "")
         self.details = "".join(traceback.format_exception(problem))
         # What a user can mend needs no traceback; a worker's error brings its own.
         if isinstance(problem, (Error, TimeLimitError)):
@@ -208,7 +202,7 @@ def keep_result(
     Returns:
         The result as it was written.
     """
-    job_folder = folder / "jobs" / job.id
+    job_folder = JobFolder.of(folder, job.id)
     record = {
         "status": "failed" if error else "done",
         "id": job.id,
@@ -219,90 +213,81 @@ def keep_result(
         "traceback": details,
         "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
-    # The mark is of this attempt: a job that has ended since is not dangerous any more.
-    record.pop("killed_workers", None)
     if killed:
         record["killed_workers"] = True
     found = attrs.evolve(found, record=record)
     if not error:
         # Figures of an older result would be taken for this one's.
-        shutil.rmtree(job_folder / "figures", ignore_errors=True)
-        result = write_result(job_folder, found)
-        (job_folder / "failure.json").unlink(missing_ok=True)
+        shutil.rmtree(job_folder.path / "figures", ignore_errors=True)
+        result = write_result(job_folder.path, found)
+        job_folder.failure.unlink(missing_ok=True)
         return result
     # A good result of before is kept: this failure stands beside it.
-    stored = (job_folder / "result.json").is_file()
-    good = stored and not _has_failed(job_folder)
-    name = "failure.json" if good else "result.json"
-    return write_result(job_folder, found, name)
-
-
-def _has_failed(job_folder: Path) -> bool:
-    try:
-        record = read_json(job_folder / "result.json")
-    except Error:
-        return True
-    return record.get("status") != "done"
+    path = job_folder.failure if job_folder.has_good_result() else job_folder.result
+    return write_result(job_folder.path, found, path.name)
 
 
 def _measure(job: Job, context: Context) -> Result:
     """Call the probe, once what it was given fits."""
-    _check_fit(job, context)
+    check_fit(job, context)
     component = job.probe.component
     what = f"probe {component.name!r}"
     measure = resolve(component.target, what)
     started = time.perf_counter()
-    result = measure(context.options, context)
+    result = call_probe(job, measure, context)
     if not isinstance(result, Result):
         found = type(result).__name__
         raise Error(f"{what} must return a penchant.Result, found {found}")
     result.check()
+    for text in mistakes(job.probe, result):
+        context.warn(text)
     seconds = time.perf_counter() - started
     _advise(job, context, seconds)
     return result
 
 
-def refusal(
-    job: Job,
-    folder: Path,
-    *,
-    pool: Any = None,
-    limit: AbstractContextManager[None] | None = None,
-) -> str:
-    """Why a job cannot begin; empty where it can.
-
-    Args:
-        job: What would be measured.
-        folder: Where it may write.
-        pool: Where its shards run.
-        limit: Ends the probe after a while; without one the probe is not called.
-
-    Returns:
-        What the job would fail with.
-    """
-    device = place(job.settings.device)
-    component = job.probe.component
-    try:
-        with isolated(job.settings, device, lambda text: None):
-            context = Context(job, folder, pool=pool, notify=lambda *event, **facts: None)
-            _check_fit(job, context)
-            measure = resolve(component.target, f"probe {component.name!r}")
-            if limit is not None:
-                with limit:
-                    measure(context.options, context)
-    except Error as error:
-        return str(error)
-    except Exception as error:  # whatever a probe raises, its job fails
-        return f"{type(error).__name__}: {error}"
-    return ""
+def call_probe(job: Job, measure: Measure, context: Context) -> Result:
+    """What the probe returns; a trajectory that it does not follow is given state by state."""
+    choice = job.architecture
+    kind = choice.network_kind if choice is not None else "fresh"
+    cls = type(job.probe.component)
+    if kind == "trajectory" and how_taken(cls, kind) == "by state":
+        return _by_state(measure, context)
+    return measure(context.options, context)
 
 
-def _check_fit(job: Job, context: Context) -> None:
+def _by_state(measure: Measure, context: Context) -> Result:
+    """Every state of a trajectory, each as the trained network of the context it is given."""
+    tell = context.progress(len(context.steps), "states")
+    results: list[Result] = []
+    for narrower in context._states():
+        result = measure(narrower.options, narrower)
+        if not isinstance(result, Result):
+            return result
+        results.append(result)
+        tell(len(results))
+    return stacked(results, context.steps)
+
+
+def check_fit(job: Job, context: Context) -> None:
     """Refuse a network or data that the probe cannot be given."""
-    component = job.probe.component
+    cls = type(job.probe.component)
+    what = f"probe {cls.name!r}"
+    if context.has("dataset"):
+        _check_data(cls, context, what)
     if job.architecture is not None:
-        context.architecture.check(_why_so_many(context))
-    _check_needs(type(component).needs, context, f"probe {component.name!r}")
+        _check_architecture(context)
+    _check_needs(cls, context, what)
+
+
+def _check_architecture(context: Context) -> None:
+    """One forward pass, on valid tokens where the data have any."""
+    example = positions = None
+    if context.has("dataset"):
+        data = context.data
+        positions = data.positions
+        example = data.train.inputs[:1] if data.has_tokens else None
+    context.architecture.check(_why_so_many(context), example=example, positions=positions)
 
 
 def _advise(
@@ -331,12 +316,9 @@ def _why_so_many(context: Context) -> str:
     return f"set outputs to what it gives, or {ONE_OF_MANY}"
 
 
-def _check_needs(
-    needs: tuple[str, ...],
-    context: Context,
-    what: str,
-) -> None:
+def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
+    needs = cls.needs
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
     if "images" in needs:
@@ -345,12 +327,26 @@ def _check_needs(
         if len(shape) != 3:
             found = " x ".join(map(str, shape))
             raise Error(f"{what} needs images (channels x height x width), found {found}")
-    if "scalar-output" in needs:
+    # Of several logits of a trained network, that of each sample's class is looked at.
+    by_class = context.network_kind != "fresh" and context.has("dataset")
+    if "scalar-output" in needs and not by_class:
         outputs = context.architecture.outputs
         if outputs > 2:
             found = f"found {outputs} outputs"
             cure = f"set outputs = 1, or {ONE_OF_MANY}"
             raise Error(f"{what} needs one output or two logits, {found}; {cure}")
+
+
+def _check_data(cls: type[Probe], context: Context, what: str) -> None:
+    """Refuse tokens and sequences for probes that cannot take them."""
+    data = context.data
+    if data.has_tokens and not takes_tokens(cls):
+        hint = f"tokens cannot be moved a little; {FROM_EMBEDDING}"
+        raise Error(f"{what} needs continuous-inputs, found whole numbers: {hint}")
+    if data.positions is not None and not takes_sequences(cls):
+        found = f"found {data.positions} labels per sample, one for each position of a sequence"
+        hint = "give one label per sample, such as that of the last position"
+        raise Error(f"{what} needs one label per sample, {found}; {hint}")
 
 
 def _inputs(context: Context) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penchant.errors import Error
-from penchant.execution.networks import read_tensors
+from penchant.experiments.state_files import read_tensors
 from penchant.results.files import atomic, checksum, set_aside, sweep
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0

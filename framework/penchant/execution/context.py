@@ -10,27 +10,31 @@ import copy
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.components.component import Architecture
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.execution import pools, progress
+from penchant.execution import progress
 from penchant.execution.checkpoints import Checkpoints
 from penchant.execution.environment import place
 from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, written
-from penchant.execution.mapping import mapped
+from penchant.execution.mapping import Pool, SerialPool, mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
+from penchant.execution.progress import Message
 from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
 from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import Choice, Job, training_name
 from penchant.experiments.typed_text import parse_component
+from penchant.experiments.weight_files import Weights
 from penchant.seeds import derive
 
+EMBEDDED = 256  # samples that go through the first layers of a network at once
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
 
 
@@ -54,16 +58,14 @@ class Context:
         job: Job,
         folder: Path,
         *,
-        pool: Any = None,
-        notify: Callable[..., None] | None = None,
+        pool: Pool | None = None,
         worker: int = 0,
     ) -> None:
         import torch
 
         self._job = job
         self._folder = folder
-        self._pool = pool or pools.SerialPool()
-        self._notify = notify
+        self._pool = pool or SerialPool()
         self._inside = False  # true in the context that a shard is given
         self._scope = Scope()
         # Shared by all narrower contexts of this one.
@@ -150,7 +152,7 @@ class Context:
         context = self._in(scope)
         context._inside = True
         # Shards inside a shard are done where it runs: workers start no workers.
-        context._pool = pools.SerialPool()
+        context._pool = SerialPool()
         context._counts = {"shards": 0}
         context.warnings = []
         context.conventions = {}
@@ -182,13 +184,49 @@ class Context:
             who = self._job.probe.label
             raise Error(f"the probe {who!r} was given no dataset")
 
-        held = self._held.get("data")
-        # Samples that somebody has written to are loaded again: nobody sees another's changes.
+        # Where networks begin at a layer, samples are its outputs, and each state has its own.
+        begins_at = self._begins_at
+        key = f"data of state {self._scope.state}" if begins_at else "data"
+        held = self._held.get(key)
+        # Samples that were written to are loaded again: a probe never sees another's changes.
         if held is None or held[1] != written(held[0]):
             data = self._load(choice)
+            if begins_at:
+                data = self._embedded(data, begins_at)
             held = (data, written(data))
-            self._held["data"] = held
+            self._held[key] = held
         return held[0]
+
+    @property
+    def _begins_at(self) -> str | None:
+        """The layer at which the job's networks begin; None where they are whole."""
+        choice = self._job.architecture
+        if choice is None or self._scope.architecture is not None or self._job.dataset is None:
+            return None
+        return getattr(choice.component, "inputs_from", None)
+
+    def _embedded(self, data: Any, layer: str) -> Any:
+        """Samples as the outputs of the layer at which networks begin."""
+        import torch
+
+        choice = self._job.architecture
+        assert choice is not None
+        if self.network_kind == "trajectory":
+            raise Error("inputs_from needs one network, found a trajectory that is followed")
+        bound = self._bound(choice.component, data.shape, data.outputs)
+        network = self._placed(bound(0))
+        if choice.weights is not None:
+            self._fill(network, choice, choice.weights, self._scope.state or 0)
+        self._held["shape"] = data.shape
+        self.conventions["inputs"] = f"outputs of the layer {layer!r} for the dataset's inputs"
+        if choice.network_kind == "fresh":
+            self.conventions["inputs"] += ", in the first network"
+
+        def embedded(samples: Any) -> Any:
+            rows = [network.embed(part).detach() for part in samples.inputs.split(EMBEDDED)]
+            return samples._replace(inputs=torch.cat(rows))
+
+        return replace(data, train=embedded(data.train), test=embedded(data.test))
 
     def dataset(self, name: str, **options: Any) -> Any:
         """Samples of a dataset that the running component names in `uses`."""
@@ -229,6 +267,17 @@ class Context:
             shape = self.data.shape if self._job.dataset else self._job.settings.shape
         if outputs is None:
             outputs = self.data.outputs if self._job.dataset else self._job.settings.outputs
+        built_for = self._held["shape"] if self._begins_at else None
+        return self._bound(cast("Architecture", component), shape, outputs, built_for)
+
+    def _bound(
+        self,
+        component: Architecture,
+        shape: Sequence[int],
+        outputs: int,
+        built_for: tuple[int, ...] | None = None,
+    ) -> BoundArchitecture:
+        choice = self._job.architecture
         replaced = choice is None or self._scope.architecture is not None
         label = component.name if replaced else choice.label  # type: ignore[union-attr]
         return BoundArchitecture(
@@ -238,6 +287,7 @@ class Context:
             outputs,
             seed=self.seed,
             first=self._scope.first,
+            built_for=built_for,
         )
 
     def network(self, index: int = 0, outputs: int | None = None) -> Any:
@@ -245,36 +295,61 @@ class Context:
         architecture = self.architecture
         if outputs is not None:
             architecture = architecture.with_outputs(outputs)
+        return self._placed(architecture(index))
+
+    def _placed(self, network: Any) -> Any:
         # Drawn on the host and moved then: the same numbers on every device.
-        network = architecture(index)
         return network.to(self.device, self.dtype).eval()
 
     def _given(self) -> Any:
         """The network that training begins with: number 0, or the user's own."""
-        network = self.network()
         choice = self._job.architecture
-        if choice is not None and choice.weights:
-            left_out = load_weights(network, Path(choice.weights), choice.label)
-            if left_out:
-                self.conventions["weights"] = left_out
+        if choice is None or choice.weights is None:
+            return self.network()
+        return self._stored(choice, choice.weights, 0)
+
+    def _stored(self, choice: Choice, weights: Weights, number: int) -> Any:
+        """The network of one of the user's files, on the device."""
+        network = self.network()
+        self._fill(network, choice, weights, number)
         return network
 
+    def _fill(self, network: Any, choice: Choice, weights: Weights, number: int) -> None:
+        path = Path(weights.files[number])
+        left_out = load_weights(network, path, choice.label, strict=weights.strict)
+        if left_out:
+            self.conventions["weights"] = left_out
+
     # Training.
+
+    @property
+    def network_kind(self) -> str:
+        """What the architecture stands for: "fresh" networks, one "trained", a "trajectory".
+
+        Where a trajectory is measured state by state, each state is one "trained" network; so is
+        a network that is trained further "fresh": it begins with weights of the user's.
+        """
+        choice = self._job.architecture
+        if choice is None or self._scope.architecture is not None or self._job.probe.trains_further:
+            return "fresh"
+        return "trained" if self._scope.state is not None else choice.network_kind
 
     def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
         """Yield (step, network) along the training of this architecture, dataset and seed.
 
         By default its end only. Steps after an early stop (`until_loss`) are left out. A module or
-        `weights` of the user's are yielded as they are, as step 0, unless this probe was given a
-        training of its own.
+        `weights` of one file are yielded as they are, as step 0, unless this probe was given a
+        training of its own. Of a trajectory, `weights` of several files, all states are yielded,
+        or those of `steps`.
         """
+        kind = self.network_kind
         choice = self._job.architecture
         # A network of the user's own is measured as it is, unless this probe asks for training.
-        if choice is not None and choice.is_one_network:
-            if not self._job.probe.trains_further:
-                self.conventions["network"] = "the user's own, as it is: not trained"
-                yield 0, self._given()
-                return
+        if kind != "fresh" and choice is not None:
+            self.conventions["network"] = "the user's own, as it is: not trained"
+            yield from self._own_states(choice, steps)
+            return
+        if choice is not None and choice.network_kind != "fresh":
             self.conventions["network"] = "the user's own, trained further"
 
         training = self._recipe()
@@ -284,6 +359,31 @@ class Context:
             yield step, network
         if network is not None:
             self._warn_if_at_chance(network, self.data.train)
+
+    def _own_states(self, choice: Choice, steps: Sequence[int] | None) -> Iterator[tuple[int, Any]]:
+        """The user's network, or states of her training."""
+        weights = choice.weights
+        if weights is None or weights.steps is None:
+            yield 0, self._given()
+            return
+        alone = self._scope.state
+        numbers = range(len(weights.steps)) if alone is None else [alone]
+        if steps is not None and alone is None:
+            numbers = [_number_of(step, weights.steps) for step in sorted(set(steps))]
+        for number in numbers:
+            yield weights.steps[number], self._stored(choice, weights, number)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps of the user's trajectory; empty where there is none."""
+        choice = self._job.architecture
+        weights = choice.weights if choice is not None else None
+        return weights.steps or () if weights is not None else ()
+
+    def _states(self) -> Iterator[Context]:
+        """A context for every state of the trajectory, in which it is the trained network."""
+        for number in range(len(self.steps)):
+            yield self._in(attrs.evolve(self._scope, state=number))
 
     def _recipe(self) -> Training:
         """The training; of several learning rates the one with the smallest test error."""
@@ -479,16 +579,20 @@ class Context:
         if done < total and now - self._told < SECONDS_BETWEEN_REPORTS:
             return
         self._told = now
-        message = {"job": self._job.id, "what": what, "done": done, "total": total}
+        message: Message = {"job": self._job.id, "what": what, "done": done, "total": total}
         if self._inside and what == "shards":
             return  # a map inside a shard is not what the job counts
-        # In this process the listeners are at hand; a worker tells its parent.
-        if self._notify is not None:
-            self._notify("penchant_progress", **message)
-        else:
-            progress.report(message)
+        progress.report(message)
 
     def warn(self, text: str) -> None:
         """Keep a warning with the result and show it; the same text once."""
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _number_of(step: int, steps: Sequence[int]) -> int:
+    """The number of the state at a step."""
+    if step not in steps:
+        listed = ", ".join(map(str, steps))
+        raise Error(f"the trajectory has no step {step}; there are {listed}")
+    return list(steps).index(step)

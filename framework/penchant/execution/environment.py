@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penchant.errors import Error
+from penchant.execution import gpus
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import kernel_version
 
@@ -39,9 +40,8 @@ def place(device: str, worker: int = 0) -> str:
         return device
 
     if not torch.cuda.is_available():
-        found = f"torch {torch.__version__} finds no CUDA device here"
-        cure = "use device = 'cpu' or 'auto'"
-        raise Error(f"device {device!r} was asked for, but {found}; {cure}")
+        reason = gpus.obstacle(gpus.known())
+        raise Error(f"device {device!r} was asked for, but {reason}; or use device = 'cpu'")
 
     # One that is named by its number must be there; else each worker takes its own.
     count = torch.cuda.device_count()
@@ -96,7 +96,10 @@ def isolated(
     """
     with limited(settings.threads), policy(settings, device, warn):
         _forget_peak(device)
-        yield
+        try:
+            yield
+        finally:
+            _release_host_memory(device)
 
 
 def _forget_peak(device: str) -> None:
@@ -105,6 +108,15 @@ def _forget_peak(device: str) -> None:
 
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats(device)
+
+
+def _release_host_memory(device: str) -> None:
+    """Give page-locked memory back, which torch keeps for the next copies to a GPU."""
+    import torch
+
+    release = getattr(torch.accelerator, "empty_host_cache", None)
+    if device.startswith("cuda") and release is not None:
+        release()
 
 
 @contextlib.contextmanager

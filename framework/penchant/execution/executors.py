@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
+from penchant.components.component import Executor
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.tasks import Queue
@@ -38,7 +39,7 @@ class Team:
 
     def __init__(
         self,
-        executor: Any,
+        executor: Executor,
         assignment: Assignment,
         workers: int | None,
     ) -> None:
@@ -89,32 +90,14 @@ class Team:
         self._workers.stop()
 
 
-def serial(
-    options: Any,
-    work: Callable[[int], None],
-    workers: int | None,
-    threads: int,
-) -> Serial:
-    """The executor `serial`.
-
-    Args:
-        options: It has none.
-        work: What its only worker calls.
-        workers: There is one, whatever was asked for.
-        threads: Threads of the worker, which it sets itself.
-
-    Returns:
-        What works in this process.
-    """
-    return Serial(work)
-
-
 class Serial:
     """One worker, which is this process: `start` returns when it has ended."""
 
     size = 1
 
-    def __init__(self, work: Callable[[int], None]) -> None:
+    def __init__(
+        self, options: Executor, work: Callable[[int], None], workers: int | None, threads: int
+    ) -> None:
         self._work = work
         self._ended: dict[int, str | Exception] = {}
 

@@ -20,7 +20,7 @@ def fetch(experiment: Experiment) -> None:
 
         what = f"dataset {component.name!r}"
         load = resolve(type(component).target, what)
-        # What goes wrong here goes wrong again in the jobs, and is told there.
+        # What goes wrong here goes wrong again in the jobs, which report it.
         with contextlib.suppress(Exception):
             load(component, torch.Generator(device="cpu"))
 

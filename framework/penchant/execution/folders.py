@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import attrs
 from penchant.errors import Error
@@ -20,10 +20,12 @@ from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import long_hash, plain
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
-from penchant.results.result import are_whole, read_record
-from penchant.results.runs import drop_damaged, make_folder, run_record
+from penchant.results.job_folder import CHANGED, JobFolder
+from penchant.results.runs import make_folder, run_record
 
-CHANGED = "computed again: code, data or versions changed since"
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 SECONDS_TO_JOIN = 60.0  # a command that comes or goes holds the lock of the folder for a moment
 _OURS = {
     ".lock",
@@ -35,6 +37,16 @@ _OURS = {
     "report.html",
     "quantities.csv",
 }
+
+
+class CommandRecord(TypedDict):
+    """A command in `queue/commands`."""
+
+    schema: int
+    process: int
+    host: str
+    jobs: str  # hashes of ids and keys
+    keys: str
 
 
 @attrs.frozen
@@ -69,19 +81,18 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
     check_folder(folder, jobs)
     make_folder(folder)
     queue = Queue(folder)
-    host = socket.gethostname()
-    command = f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+    command = secrets.token_hex(4)
+    record = _record(jobs)
     with contextlib.ExitStack() as stack:
         with _lock(folder / ".lock"):
             others = _at_work(queue)
-            _check_same(folder, others, jobs)
+            _check_same(folder, others, record)
             if not others:
                 # What stopped commands left: their attempts do not count any more.
                 queue.remove()
                 sweep(folder)
             queue.make()
             held = stack.enter_context(_lock(queue.path / "commands" / f"{command}.lock"))
-            record = {"schema": SCHEMA, "process": os.getpid(), "host": host, **_digests(jobs)}
             write_json(queue.path / "commands" / f"{command}.json", record)
         try:
             yield Session(queue, command, [_named(other) for other in others])
@@ -94,7 +105,7 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
 
 
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[Any]:
+def _lock(path: Path) -> Iterator[BaseFileLock]:
     """Hold a lock, for which others are waited for a while."""
     import filelock
 
@@ -109,7 +120,7 @@ def _lock(path: Path) -> Iterator[Any]:
         lock.release()
 
 
-def _at_work(queue: Queue) -> list[dict[str, Any]]:
+def _at_work(queue: Queue) -> list[CommandRecord]:
     """The commands that hold their locks; what is left of others is removed."""
     import filelock
 
@@ -119,37 +130,39 @@ def _at_work(queue: Queue) -> list[dict[str, Any]]:
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            found.append(read_json(path))
+            found.append(cast("CommandRecord", read_json(path)))
         else:
             path.unlink(missing_ok=True)
             lock.release()
     return found
 
 
-def _named(command: dict[str, Any]) -> str:
+def _named(command: CommandRecord) -> str:
     return f"process {command['process']} on {command['host']}"
 
 
-def _digests(jobs: list[Job]) -> dict[str, str]:
-    """What commands on one folder must have in common."""
+def _record(jobs: list[Job]) -> CommandRecord:
+    """This command, and what commands on one folder must have in common."""
     return {
+        "schema": SCHEMA,
+        "process": os.getpid(),
+        "host": socket.gethostname(),
         "jobs": long_hash(sorted(job.id for job in jobs)),
         "keys": long_hash(sorted(job.key for job in jobs)),
     }
 
 
-def _check_same(folder: Path, others: list[dict[str, Any]], jobs: list[Job]) -> None:
+def _check_same(folder: Path, others: list[CommandRecord], own: CommandRecord) -> None:
     """Refuse to work beside commands whose results would be others."""
-    own = _digests(jobs)
     for other in others:
-        for name, what in (
-            ("jobs", "another experiment"),
-            ("keys", "other code, data or versions"),
-        ):
-            if other[name] != own[name]:
-                found = f"{_named(other)} works in {folder} with {what}"
-                hint = "wait for it or choose another folder with --out"
-                raise Error(f"{found}; {hint}")
+        if other["jobs"] != own["jobs"]:
+            what = "another experiment"
+        elif other["keys"] != own["keys"]:
+            what = "other code, data or versions"
+        else:
+            continue
+        hint = "wait for it or choose another folder with --out"
+        raise Error(f"{_named(other)} works in {folder} with {what}; {hint}")
 
 
 def move_aside(folder: Path) -> None:
@@ -231,9 +244,8 @@ def still_to_do(
     waiting: list[Job] = []
     notes: dict[str, str] = {}
     for job in jobs:
-        job_folder = folder / "jobs" / job.id
-        state = clean_state if alone else _state
-        done, note = state(job_folder, job)
+        job_folder = JobFolder.of(folder, job.id)
+        done, note = clean_state(job_folder, job) if alone else job_folder.state(job.key)
         if note:
             notes[job.id] = note
         if not done:
@@ -241,40 +253,22 @@ def still_to_do(
     return waiting, notes
 
 
-def clean_state(job_folder: Path, job: Job) -> tuple[bool, str]:
+def clean_state(job_folder: JobFolder, job: Job) -> tuple[bool, str]:
     """Is a job done, and if it was, why it is not any more; what was left half done is removed."""
-    sweep(job_folder)
-    forget(job_folder)
-    done, note = _state(job_folder, job)
+    if not job_folder.path.is_dir():
+        return False, ""
+    sweep(job_folder.path)
+    forget(job_folder.path)
+    done, note = job_folder.state(job.key)
     if done:
         # A failure of other code, which has been changed back since, says nothing any more.
-        (job_folder / "failure.json").unlink(missing_ok=True)
+        job_folder.failure.unlink(missing_ok=True)
         # Its shards are still there where a kill came between the result and their end.
-        shutil.rmtree(job_folder / "shards", ignore_errors=True)
+        if job_folder.shards.is_dir():
+            shutil.rmtree(job_folder.shards, ignore_errors=True)
     elif note and note != CHANGED:
-        drop_damaged(job_folder)
+        job_folder.set_aside()
     return done, note
-
-
-def _state(job_folder: Path, job: Job) -> tuple[bool, str]:
-    path = job_folder / "result.json"
-    if not path.is_file():
-        return False, ""
-    try:
-        record = read_record(path)
-    except Error as error:
-        return False, f"computed again: {error}"
-    # This one must not run in the process of the command.
-    if record.get("killed_workers"):
-        job.record["killed_workers"] = True
-    if record.get("status") != "done":
-        return False, ""
-    # A result of other code or data answers another question.
-    if record.get("key") != job.key:
-        return False, CHANGED
-    if not are_whole(job_folder, record):
-        return False, "computed again: its arrays were damaged"
-    return True, ""
 
 
 def write_experiment(folder: Path, experiment: Experiment) -> None:

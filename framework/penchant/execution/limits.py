@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from penchant.execution.progress import is_expendable
 
@@ -31,8 +31,8 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
     """Raise in the middle of whatever runs when the time is over.
 
     Code of a library that does not come back to Python cannot be interrupted. In a worker the
-    process is ended then, a moment later, and says in the job's folder where it was: whoever is
-    given the job next finds that with `overdue`.
+    process is ended then, a moment later, and leaves in the job's folder where it was: the next
+    worker that has the job finds that with `overdue`.
     """
     # Signals reach the main thread only, and not every system has timers.
     in_main = threading.current_thread() is threading.main_thread()
@@ -41,7 +41,7 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
         yield
         return
 
-    def over(signum: int, frame: Any) -> None:
+    def over(signum: int, frame: FrameType | None) -> None:
         raise TimeLimitError(_too_long(seconds))
 
     before = signal.signal(signal.SIGALRM, over)
@@ -107,7 +107,7 @@ def terminable() -> Iterator[None]:
         yield
         return
 
-    def stop(signum: int, frame: Any) -> None:
+    def stop(signum: int, frame: FrameType | None) -> None:
         raise TerminatedError("terminated")
 
     before = signal.signal(signal.SIGTERM, stop)

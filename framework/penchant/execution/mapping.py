@@ -1,19 +1,26 @@
-"""Maps: the shards of a job, done in this process or by workers, in their order."""
+"""Maps: the shards of a job, done in this process or by workers, in their order.
+
+A pool does the shards of a map. It has `workers`, how many are done at a time, and
+`map(function, setup, shards)`, which yields `function(setup, shard, worker)` in their order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 from penchant.execution.environment import policy
-from penchant.execution.pools import SerialPool
 from penchant.execution.shards import Shard, ShardStore, pack, unpack
 from penchant.experiments.jobs import Job
+from penchant.results.job_folder import JobFolder
 
 if TYPE_CHECKING:
     from penchant.execution.context import Context
+    from penchant.execution.shards import Arrays
+
+Function = Callable[["MapSetup", Shard, int], "Arrays"]
 
 
 @attrs.define(eq=False)
@@ -30,7 +37,7 @@ class MapSetup:
 
     job: Job
     folder: Path
-    shared: dict[str, Any]
+    shared: Arrays
     digest: str
     store: ShardStore | None
     _context: Context | None = None
@@ -43,20 +50,49 @@ class MapSetup:
             self._context = Context(self.job, self.folder, worker=worker)
         return self._context
 
-    def stored(self, shard: Shard) -> bool:
-        """Is this very shard on disk?"""
-        return self.store is not None and self.store.holds(shard, self.digest)
+
+class Pool(Protocol):
+    """Does the shards of a map."""
+
+    workers: int
+
+    def map(
+        self, function: Function, setup: MapSetup, shards: Sequence[Shard], /
+    ) -> Iterator[Arrays]:
+        """Yield `function(setup, shard, worker)` in the order of shards."""
+
+
+class SerialPool:
+    """Does every shard in this process, one after another."""
+
+    workers = 1
+
+    def map(
+        self, function: Function, setup: MapSetup, shards: Sequence[Shard], /
+    ) -> Iterator[Arrays]:
+        """Yield the answers in order.
+
+        Args:
+            function: Called as `function(setup, shard, worker)`.
+            setup: What all shards share.
+            shards: What is mapped.
+
+        Yields:
+            What the function returned.
+        """
+        for shard in shards:
+            yield function(setup, shard, 0)
 
 
 def store_of(job: Job, folder: Path) -> ShardStore:
     """Where the shards of a job are stored."""
-    return ShardStore(folder / "jobs" / job.id / "shards", job.key)
+    return ShardStore(JobFolder.of(folder, job.id).shards, job.key)
 
 
 def mapped(
     context: Context,
     shards: list[Shard],
-    shared: dict[str, Any],
+    shared: Arrays,
     digest: str,
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers of shards in order: those on disk are read, the others computed.
@@ -73,7 +109,7 @@ def mapped(
     job, folder = context._job, context._folder
     store = None if context._inside else store_of(job, folder)
     setup = MapSetup(job, folder, shared, digest, store, context)
-    missing = [shard for shard in shards if not setup.stored(shard)]
+    missing = store.missing(shards, digest) if store else shards
     # A single shard is not worth a worker.
     pool = context._pool if len(missing) > 1 else SerialPool()
     computed = pool.map(compute, setup, missing)
@@ -83,9 +119,9 @@ def mapped(
         if shard.number in absent:
             arrays = next(computed)
         else:
-            arrays = store and store.read(shard) or compute(setup, shard, 0)
+            arrays = (store and store.read(shard, digest)) or compute(setup, shard, 0)
         context._tell("shards", done, len(shards))
-        # Notes of a stored shard are told as if it had just been done.
+        # Notes of a stored shard count as if it had just been done.
         answer, notes = unpack(arrays)
         context.conventions.update(notes["conventions"])
         for warning in notes["warnings"]:
@@ -93,7 +129,7 @@ def mapped(
         yield answer
 
 
-def compute(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
+def compute(setup: MapSetup, shard: Shard, worker: int) -> Arrays:
     """Do one shard and store it.
 
     Args:
@@ -106,11 +142,11 @@ def compute(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
     """
     arrays = run_shard(setup, shard, worker)
     if setup.store is not None:
-        setup.store.keep(shard, setup.digest, arrays)
+        setup.store.write(shard, setup.digest, arrays)
     return arrays
 
 
-def run_shard(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
+def run_shard(setup: MapSetup, shard: Shard, worker: int) -> Arrays:
     """Do one shard; its answer has the same form whether it was done here or elsewhere.
 
     Args:
@@ -125,12 +161,11 @@ def run_shard(setup: MapSetup, shard: Shard, worker: int) -> dict[str, Any]:
 
     outer = setup.context(worker)
     context = outer._for_shard(shard.scope)
-    shared = {}
-    for name, array in setup.shared.items():
-        # A copy each: a shard that writes to it changes no other's numbers.
-        tensor = torch.as_tensor(array, device="cpu")
-        shared[name] = tensor.to(outer.device, copy=True)
-    context.shared = shared
+    # A copy each: a shard that writes to it changes no other's numbers.
+    context.shared = {
+        name: torch.as_tensor(array, device="cpu").to(outer.device, copy=True)
+        for name, array in setup.shared.items()
+    }
     # Every shard begins with the same flags, whatever the one before has set.
     with policy(outer._job.settings, str(outer.device), context.warn):
         answer = shard.function(context, shard.item)

@@ -1,32 +1,53 @@
 """Published maps: shards of a running job that any worker may do.
 
 A map is a folder of its own: `map.json` names the function and holds the items, `shared.npz` what
-they share; nothing is pickled. Beside them are the locks of its shards, and `failed.json` when one
-of them has failed. It is removed when the job has all answers.
+they share, and `locks` the locks of its shards; nothing is pickled. `failed.json` is written when
+one of them has failed. The folder is removed when the job has all answers.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import random
 import shutil
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
+from penchant.execution import tasks
 from penchant.execution.mapping import MapSetup, store_of
 from penchant.execution.shards import Scope, Shard
 from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
 
-_order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
+order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
+
+
+class MapRecord(TypedDict):
+    """A map as `map.json` holds it."""
+
+    schema: int
+    job: str
+    key: str
+    digest: str  # of what the shards share
+    function: str  # module:name
+    scope: dict[str, Any]  # fields of `Scope`, JSON-like
+    shards: list[tuple[int, dict[str, Any]]]  # number and item
+
+
+class FailureRecord(TypedDict):
+    """What a shard raised, as `failed.json` holds it."""
+
+    schema: int
+    text: str
+    details: str
+    expected: bool
 
 
 class RemoteError(Exception):
@@ -62,44 +83,46 @@ class PublishedMap:
         self._taken.clear()
         while self._left:
             shard = self._left.popleft()
+            if self._is_done(shard):
+                continue
             try:
-                claim = self._claim(shard, worker)
+                claim = tasks.claim(self.path / "locks", shard.number, worker)
             except FileNotFoundError:
                 self._left.clear()
                 return None
-            if claim is not None:
+            if claim is None:
+                self._taken.append(shard)
+            elif self._may_begin(shard, claim):
+                claim.begin()
                 return shard, claim
+            else:
+                claim.release()
         return None
 
-    def _claim(self, shard: Shard, worker: str) -> Claim | None:
-        store = self.setup.store
-        assert store is not None
-        path = store.path(shard)
-        if path.exists() and self.setup.stored(shard):
-            return None
-        lock = self.path / f"{shard.number}.lock"
-        task = f"{self.setup.job.id}.{shard.number}"
-        claim = self.queue.claim(task, worker, lock)
-        if claim is None:
-            self._taken.append(shard)
-            return None
+    def _is_done(self, shard: Shard) -> bool:
+        assert self.setup.store is not None
+        return self.setup.store.has(shard)
+
+    def _may_begin(self, shard: Shard, claim: Claim) -> bool:
         # Another worker may have done it in the meantime.
-        if self.setup.stored(shard):
-            claim.release()
-            return None
+        if self._is_done(shard):
+            return False
         if len(claim.attempts) >= self._attempts:
             self.fail(Error(self.queue.crash_of(f"shard {shard.number}", claim)))
-            claim.release()
-            return None
-        claim.begin()
-        return claim
+            return False
+        return True
 
     def fail(self, error: BaseException) -> None:
         """Tell the job that one of its shards has failed."""
         expected = isinstance(error, Error)
         text = str(error) if expected else f"{type(error).__name__}: {error}"
         details = "".join(traceback.format_exception(error))
-        record = {"schema": SCHEMA, "text": text, "details": details, "expected": expected}
+        record: FailureRecord = {
+            "schema": SCHEMA,
+            "text": text,
+            "details": details,
+            "expected": expected,
+        }
         # The job may have ended in the meantime.
         if self.path.is_dir():
             _write(self.path / "failed.json", record)
@@ -109,7 +132,7 @@ class PublishedMap:
         path = self.path / "failed.json"
         if not path.exists():
             return
-        record = read_json(path)
+        record = cast("FailureRecord", read_json(path))
         if record["expected"]:
             raise Error(record["text"])
         raise RemoteError(record["text"], record["details"])
@@ -125,7 +148,7 @@ def publish(
     shards: list[Shard],
     attempts: int,
 ) -> PublishedMap | None:
-    """Offer the shards of a map to all workers.
+    """Let all workers do the shards of a map.
 
     Args:
         queue: Where workers look for it.
@@ -134,8 +157,8 @@ def publish(
         attempts: How often a shard may crash its worker.
 
     Returns:
-        The map; None where another process cannot be told what to do, for example because an
-        object of the user's own is part of the scope.
+        The map; None where it cannot be written as JSON, for example because an object of the
+        user's own is part of the scope.
     """
     record = _encoded(setup, shards)
     if record is None:
@@ -146,6 +169,7 @@ def publish(
     path.mkdir(parents=True)
     if setup.shared:
         write_arrays(path / "shared.npz", setup.shared, durable=False)
+    (path / "locks").touch()
     # Written last: a map is there when it is whole.
     _write(path / "map.json", record)
     return PublishedMap(queue, path, setup, shards, attempts)
@@ -165,7 +189,7 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> Publ
     """
     path = queue.path / "maps" / name
     try:
-        record = read_json(path / "map.json")
+        record = cast("MapRecord", read_json(path / "map.json"))
         job = jobs.get(record["job"])
         if job is None or job.key != record["key"]:
             return None
@@ -176,28 +200,19 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> Publ
     setup = MapSetup(job, queue.folder, shared, record["digest"], store)
     shards = _decoded(record)
     # In the same order, workers would wait for each other's locks.
-    _order.shuffle(shards)
+    order.shuffle(shards)
     return PublishedMap(queue, path, setup, shards, attempts)
-
-
-def names(queue: Queue) -> list[str]:
-    """Maps that are published, in any order."""
-    found = []
-    with contextlib.suppress(FileNotFoundError):
-        found = [path.name for path in (queue.path / "maps").iterdir()]
-    _order.shuffle(found)
-    return found
 
 
 def forget(queue: Queue, job: Job) -> None:
     """Remove maps of a worker that died with this job."""
-    for name in names(queue):
+    for name in queue.maps():
         owner, _, _ = name.rpartition(".")
         if owner == job.id:
             shutil.rmtree(queue.path / "maps" / name, ignore_errors=True)
 
 
-def _encoded(setup: MapSetup, shards: list[Shard]) -> dict[str, Any] | None:
+def _encoded(setup: MapSetup, shards: list[Shard]) -> MapRecord | None:
     """What other workers need to do these shards; None where it is not JSON-like."""
     first = shards[0]
     architecture = first.scope.architecture
@@ -207,27 +222,24 @@ def _encoded(setup: MapSetup, shards: list[Shard]) -> dict[str, Any] | None:
     if architecture is not None:
         cls = type(architecture)
         scope["architecture"] = [f"{cls.__module__}:{cls.__qualname__}", architecture.options()]
-    record = {
+    record: MapRecord = {
         "schema": SCHEMA,
         "job": setup.job.id,
         "key": setup.job.key,
         "digest": setup.digest,
         "function": f"{first.function.__module__}:{first.function.__qualname__}",
         "scope": scope,
-        "shards": [[shard.number, _sent(shard.item)] for shard in shards],
+        "shards": [(shard.number, _sent(shard.item)) for shard in shards],
     }
     try:
         again = _decoded(json.loads(json.dumps(record)))[0]
     except (TypeError, ValueError, Error):
         return None
     # What comes back as something else would be another shard there.
-    same = again.identity(setup.job.key, setup.digest) == first.identity(
-        setup.job.key, setup.digest
-    )
-    return record if same else None
+    return record if again.identity("", "") == first.identity("", "") else None
 
 
-def _decoded(record: dict[str, Any]) -> list[Shard]:
+def _decoded(record: MapRecord) -> list[Shard]:
     """The shards as the job has them."""
     function = resolve(record["function"], "a map")
     fields = dict(record["scope"])
@@ -253,7 +265,7 @@ def _sent(item: Any) -> dict[str, Any]:
     return {"item": item}
 
 
-def _write(path: Path, record: dict[str, Any]) -> None:
+def _write(path: Path, record: MapRecord | FailureRecord) -> None:
     text = json.dumps(record)
     with atomic(path, durable=False) as file:
         file.write(text.encode())

@@ -11,15 +11,21 @@ import attrs
 from penchant.components.output import told
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
+from penchant.experiments.state_files import read_tensors
 from penchant.seeds import derive
 
 # Names under which trainers save the state of a network; the first that a file has is taken.
 STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
+SHOWN = 8  # names that a message lists
+FROM_EMBEDDING = "measure from the embedding on: inputs_from = 'name of the embedding layer'"
 
 
 @attrs.frozen(eq=False)
 class BoundArchitecture:
     """An architecture with its shape and outputs: a callable index -> module.
+
+    `built_for` is the shape that networks are built for, where they begin at a layer and `shape` is
+    that of the layer's outputs.
 
     Modules are made on the CPU, in single precision. Network i comes from (seed, "network", i)
     alone, whatever device, precision, worker or estimator asks for it; `first` shifts all numbers.
@@ -31,6 +37,7 @@ class BoundArchitecture:
     outputs: int
     seed: int
     first: int = 0
+    built_for: tuple[int, ...] | None = None
 
     def __call__(self, index: int = 0) -> Any:
         """Network number `index`."""
@@ -65,14 +72,17 @@ class BoundArchitecture:
         # numbers are seeded: `torch.manual_seed` would seed those of every device, for good.
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
-            network = self._function(self.component, self.shape, self.outputs)
+            shape = self.shape if self.built_for is None else self.built_for
+            network = self._function(self.component, shape, self.outputs)
         return network.float().eval()
 
-    def check(self, why: str = "") -> None:
-        """One forward pass on zeros: a network that does not fit is refused before all else.
+    def check(self, why: str = "", *, example: Any = None, positions: int | None = None) -> None:
+        """One forward pass: a network that does not fit is refused before all else.
 
         Args:
             why: Why it must have so many outputs, for the message.
+            example: One input (1, *shape) of whole numbers, such as tokens; None: zeros.
+            positions: Positions of a sequence, each of which has outputs; None: one per sample.
         """
         import torch
 
@@ -82,65 +92,61 @@ class BoundArchitecture:
         if next(network.parameters(), None) is None:
             raise Error(f"{what} has no parameters, expected at least one")
         # Does it take such an input?
-        zeros = torch.zeros(1, *self.shape, device="cpu")
+        given = torch.zeros(1, *self.shape, device="cpu") if example is None else example.cpu()
         try:
             with torch.no_grad():
-                outputs = network(zeros)
+                outputs = network(given)
         except Error as error:  # told by the kernel itself
             raise Error(f"{what}: {error}") from error
         except Exception as error:  # whatever a network raises, it does not fit
             line, _, _ = str(error).partition("\n")
             text = line or type(error).__name__
-            raise Error(f"{what} does not take inputs of shape {size}: {text}") from error
+            hint = _other_type(network, given)
+            raise Error(f"{what} does not take inputs of shape {size}: {text}{hint}") from error
         # Does it give what is expected of it?
         if not isinstance(outputs, torch.Tensor):
             raise Error(f"{what} returns {told(outputs)}")
-        shape = tuple(outputs.shape)
-        if shape != (1, self.outputs):
-            found = " x ".join(map(str, shape)) or "a single number"
-            given = f"for one input of shape {size}"
-            expected = f"expected 1 x {self.outputs}"
+        expected = (1, self.outputs) if positions is None else (1, positions, self.outputs)
+        if outputs.shape != expected:
+            found = " x ".join(map(str, outputs.shape)) or "a single number"
+            sizes = " x ".join(map(str, expected))
             reason = f"; {why}" if why else ""
-            raise Error(f"{what} gives {found} {given}, {expected}{reason}")
+            given_to = f"for one input of shape {size}"
+            raise Error(f"{what} gives {found} {given_to}, expected {sizes}{reason}")
         if not torch.isfinite(outputs).all():
-            some = outputs.flatten()[:3]
-            found = str(some.tolist())
-            raise Error(f"{what} gives {found} for an input of zeros, expected finite numbers")
+            some = outputs.flatten()[:3].tolist()
+            of = "an input of zeros" if example is None else "the first sample"
+            raise Error(f"{what} gives {some} for {of}, expected finite numbers")
 
 
-def read_tensors(path: Path) -> dict[str, Any]:
-    """Tensors and plain containers from a file, on the host; anything else in it is refused."""
+def _other_type(network: Any, given: Any) -> str:
+    """A hint where the network takes the same input as whole numbers, or as floating-point ones."""
     import torch
 
+    floating = given.is_floating_point()
+    other = given.long() if floating else given.float()
     try:
-        # A file may come from a stranger: nothing in it is run.
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a file that is not a checkpoint fails in many ways
-        problem, _, _ = str(error).partition("\n")
-        raise Error(f"{path} cannot be read as a checkpoint: {problem}") from error
-    if not isinstance(state, dict):
-        kind = type(state).__name__
-        raise Error(f"{path} must hold a dict of tensors, found {kind}")
-    return state
+        with torch.no_grad():
+            network(other)
+    except Exception:  # then the type was not what is wrong
+        return ""
+    if floating:
+        return f"; it takes whole numbers, such as tokens: {FROM_EMBEDDING}"
+    return "; it takes floating-point numbers: give inputs.float()"
 
 
-def load_weights(
-    network: Any,
-    path: Path,
-    label: str,
-) -> str:
+def load_weights(network: Any, path: Path, label: str, *, strict: bool = True) -> str:
     """Fill a network from the user's file; a mismatch lists missing and unexpected names.
 
     Args:
         network: What is filled.
         path: The file.
         label: The architecture's label, for messages.
+        strict: Are weights that the network has not refused? Else they are left out, and named.
 
     Returns:
         What was left out of the file: a prefix of names, weights beside these; empty if nothing.
     """
-    import torch
-
     own = network.state_dict()
     # What else the file holds, such as an optimiser's state, is let go at once.
     state, others = _state_in(read_tensors(path))
@@ -149,25 +155,51 @@ def load_weights(
     # Compared before anything is loaded: torch fills what fits before it complains.
     missing = sorted(own.keys() - state.keys())
     unexpected = sorted(state.keys() - own.keys())
-    if missing or unexpected:
-        lacking = missing or "nothing"
-        surplus = unexpected or "nothing"
-        raise Error(f"{what}: missing {lacking}, unexpected {surplus}")
-    wrong = []
+    if missing or (unexpected and strict):
+        hint = ""
+        if not missing:
+            hint = "; strict = false leaves the unexpected ones out"
+        names = f"missing {_listed(missing)}, unexpected {_listed(unexpected)}"
+        raise Error(f"{what}: {names}{hint}")
+    _check_shapes(state, own, what)
+    network.load_state_dict({name: state[name] for name in own})
+    notes = [f"names in the file without {prefix!r}"] if prefix else []
+    notes += [f"the file's {name!r} is not used" for name in others]
+    if unexpected:
+        notes.append(f"left out: {_listed(unexpected)}")
+    return "; ".join(notes)
+
+
+def _listed(names: list[str]) -> str:
+    """Names in a message: of many only the first."""
+    if not names:
+        return "nothing"
+    more = len(names) - SHOWN
+    return f"{names[:SHOWN]} and {more} more" if more > 0 else str(names)
+
+
+def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any], what: str) -> None:
+    """Refuse weights of other shapes; where these are the last layer's alone, say so."""
+    import torch
+
+    wrong = {}
     for name, tensor in own.items():
         given = state[name]
         if not isinstance(given, torch.Tensor):
             kind = type(given).__name__
-            wrong.append(f"{name} is a {kind}, expected a tensor")
+            wrong[name] = f"{name} is a {kind}, expected a tensor"
         elif given.shape != tensor.shape:
             shape, expected = tuple(given.shape), tuple(tensor.shape)
-            wrong.append(f"{name} {shape}, expected {expected}")
-    if wrong:
-        raise Error(f"{what}: {'; '.join(wrong)}")
-    network.load_state_dict(state)
-    notes = [f"names in the file without {prefix!r}"] if prefix else []
-    notes += [f"the file's {name!r} is not used" for name in others]
-    return "; ".join(notes)
+            wrong[name] = f"{name} {shape}, expected {expected}"
+    if not wrong:
+        return
+    # A head for other classes is the commonest of all mismatches.
+    last = list(own)[-1].rpartition(".")[0]
+    hint = ""
+    if {name.rpartition(".")[0] for name in wrong} == {last}:
+        outputs = [state[name].shape[0] for name in wrong if hasattr(state[name], "shape")]
+        hint = f"; the head {last!r} is for {outputs[0]} outputs" if outputs else ""
+    raise Error(f"{what}: {'; '.join(wrong.values())}{hint}")
 
 
 def _state_in(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -190,19 +222,19 @@ def _state_in(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The state without the word that a wrapper put before every name, and that word.
+    """The state without the words that wrappers put before every name, and these words.
 
     torch's data-parallel wrapper puts "module." there, its compiler "_orig_mod.", trainers the name
-    of an attribute. Only where all names fit without it.
+    of an attribute. Names that do not have them, such as a buffer of the trainer's, stay as they
+    are. Only where all names of the network are found so.
     """
-    names = [str(name) for name in state]
-    first = names[0] if names else ""
-    word, _, _ = first.partition(".")
-    prefix = f"{word}."
-    same = all(name.startswith(prefix) for name in names)
-    stripped = {}
-    for name, value in zip(names, state.values()):
-        stripped[name.removeprefix(prefix)] = value
-    if same and stripped.keys() == own.keys():
-        return stripped, prefix
-    return state, ""
+    named = {str(name): value for name, value in state.items()}
+    first = next(iter(own), "")
+    for name in named:
+        prefix = name.removesuffix(first)
+        if prefix == name or not prefix.endswith("."):
+            continue
+        stripped = {each.removeprefix(prefix): value for each, value in named.items()}
+        if own.keys() <= stripped.keys():
+            return stripped, prefix
+    return named, ""

@@ -17,11 +17,14 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
+from penchant.components.component import Executor
 from penchant.execution.tasks import withdraw_all
 
-SECONDS_TO_LEAVE = 1.0  # that a worker is given when it is told to stop
+SECONDS_TO_LEAVE = 1.0  # that a worker is given to stop by itself
 
 # By the server, because nearly every job needs them. torch asks for its compiler by itself, as soon
 # as there is an optimiser or a dispatch mode.
@@ -34,34 +37,16 @@ LOADED = (
 )
 
 
-def start(
-    options: Any,
-    work: Callable[[int], None],
-    workers: int | None,
-    threads: int,
-) -> Processes:
-    """Prepare for worker processes; none is started yet.
-
-    Args:
-        options: The executor has none.
-        work: What each of them calls.
-        workers: How many there may be.
-        threads: Threads of each.
-
-    Returns:
-        What starts them.
-    """
-    return Processes(work, workers or os.cpu_count() or 1, threads)
-
-
 class Processes:
     """Worker processes: `penchant.Executor` describes the methods."""
 
-    def __init__(self, work: Callable[[int], None], size: int, threads: int) -> None:
-        self.size = size
+    def __init__(
+        self, options: Executor, work: Callable[[int], None], workers: int | None, threads: int
+    ) -> None:
+        self.size = workers or os.cpu_count() or 1
         self._work = pickle.dumps(work)
         self._threads = threads
-        self._running: dict[int, tuple[Any, Any]] = {}
+        self._running: dict[int, tuple[BaseProcess, Connection]] = {}
 
     def start(self, number: int) -> None:
         """Start a worker."""
@@ -106,13 +91,13 @@ class Processes:
         self._running.clear()
 
 
-def _ending(process: Any, receiver: Any) -> str | Exception:
+def _ending(process: BaseProcess, receiver: Connection) -> str | Exception:
     """What a worker raised, or how it died; empty where it returned."""
     with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
         if receiver.poll():
             error: Exception = receiver.recv()
             return error
-    code = process.exitcode
+    code = process.exitcode or 0
     # A negative exit code is the number of the signal that ended the process.
     if code < 0:
         return f"signal {signal.Signals(-code).name}"
@@ -157,7 +142,7 @@ def _environment(**values: str) -> Iterator[None]:
 def serve(
     work: bytes,
     number: int,
-    sender: Any,
+    sender: Connection,
     environment: dict[str, str],
 ) -> None:
     """A worker process.
@@ -192,8 +177,8 @@ def _sendable(error: Exception) -> Exception:
     return error
 
 
-def _leave(signum: int, frame: Any) -> None:
-    """A worker that is told to stop does not count as one that crashed."""
+def _leave(signum: int, frame: types.FrameType | None) -> None:
+    """A worker that is stopped does not count as one that crashed."""
     withdraw_all()
     os._exit(128 + signum)
 

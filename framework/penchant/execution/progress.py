@@ -7,11 +7,21 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypedDict
 
 from penchant.execution.tasks import Queue
 
-Message = dict[str, Any]
+
+class Message(TypedDict, total=False):
+    """What a worker tells: that it is ready, that a job began or ended, or how far it is."""
+
+    ready: bool
+    job: str
+    started: bool
+    ended: bool
+    what: str
+    done: int
+    total: int
 
 
 class _Here(threading.local):
@@ -79,7 +89,7 @@ class Follower:
         self._read: dict[str, int] = {}
 
     def messages(self) -> Iterator[Message]:
-        """What was told since the last call."""
+        """Messages since the last call."""
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             for entry in entries:
                 seen = self._read.get(entry.name, 0)

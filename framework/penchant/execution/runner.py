@@ -6,16 +6,14 @@ after them, and are drawn again where a run was stopped before them.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from penchant.components.builtin import Processes
+from penchant.components.builtin import Processes, Serial
+from penchant.components.component import Executor
 from penchant.errors import Error
 from penchant.execution.attempts import REDUCED
 from penchant.execution.environment import default_workers, environment, job_device
@@ -23,22 +21,22 @@ from penchant.execution.executors import Team
 from penchant.execution.fetching import fetch
 from penchant.execution.folders import Session, joined, still_to_do, write_experiment
 from penchant.execution.limits import terminable
-from penchant.execution.pauses import Pause
 from penchant.execution.progress import Follower, Message, watching
 from penchant.execution.selection import selected
-from penchant.execution.sharing import WaitingPool
-from penchant.execution.tasks import Claim, Queue
-from penchant.execution.worker import Assignment, Worker, drop_shards, run_worker
+from penchant.execution.tasks import Pause, Queue
+from penchant.execution.worker import Assignment, work
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import writing_failed
-from penchant.results.runs import Run, status_of
+from penchant.results.job_folder import JobFolder
+from penchant.results.runs import JobEntry, Run
 
 Notify = Callable[..., None]
 
-SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where no worker has told it
-LONGEST_PAUSE = 0.05  # seconds between two looks at what workers tell
+SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where a message was lost
+MAIN = 1_000_000  # number of the worker that is the command itself, per device
+SHORTEST_PAUSE = 0.05  # seconds between two looks at messages
 
 
 def run_experiment(
@@ -72,29 +70,22 @@ def run_experiment(
     fetch(experiment)
     jobs = experiment.jobs(kind, gpu)
     chosen = selected(jobs, only)
-    executor = _executor(experiment, plugins, chosen)
+    executor = _executor(experiment, chosen)
     try:
         with joined(folder, jobs, fresh=fresh) as session, terminable():
-            course = _Course(experiment, plugins, session, jobs, chosen, temporary)
-            return course.run(executor)
+            command = _Command(experiment, plugins, session, jobs, chosen, temporary)
+            return command.run(executor)
     except OSError as error:
         raise writing_failed(folder, error) from error
 
 
-def _executor(
-    experiment: Experiment,
-    plugins: Plugins,
-    jobs: list[Job],
-) -> Any:
+def _executor(experiment: Experiment, jobs: list[Job]) -> Executor:
     """The executor that was asked for; without one, processes where every job can be sent."""
     # One job that cannot be sent keeps the whole run in this process.
-    reasons = map(serial_reason, jobs)
-    reason = next(filter(None, reasons), "")
-    executor: Any = experiment.executor
+    reason = next(filter(None, map(serial_reason, jobs)), "")
+    executor = experiment.executor
     if executor is None:
-        alone = reason or _workers(experiment) == 1
-        name = "serial" if alone else "processes"
-        executor = plugins.find("executor", name, "executor").component()
+        return Serial() if reason or _workers(experiment) == 1 else Processes()
     if reason and executor.name != "serial":
         raise Error(f"{reason}, or use the executor serial")
     return executor
@@ -106,7 +97,7 @@ def _workers(experiment: Experiment) -> int:
     return settings.workers or default_workers(settings)
 
 
-class _Course:
+class _Command:
     """Everything between joining the work on a folder and leaving it."""
 
     def __init__(
@@ -126,9 +117,10 @@ class _Course:
         self.jobs = jobs
         self.chosen = chosen
         self.temporary = temporary
-        self.notify = _notifier(plugins)
+        self.plugins = plugins
+        self.notify = plugins.announce
 
-    def run(self, executor: Any) -> Run:
+    def run(self, executor: Executor) -> Run:
         """Run what is still to be done."""
         write_experiment(self.folder, self.experiment)
         waiting, notes = still_to_do(self.folder, self.chosen, alone=not self.session.others)
@@ -154,7 +146,7 @@ class _Course:
         run: Run,
         waiting: list[Job],
         notes: dict[str, str],
-        executor: Any,
+        executor: Executor,
     ) -> None:
         """Every job that waits."""
         if not waiting:
@@ -170,37 +162,44 @@ class _Course:
             devices=workers or 1,
             threads=self.settings.threads,
             attempts=type(executor).attempts,
+            without=self.plugins.without,
         )
         team = Team(executor, assignment, workers)
         watch = _Watch(run, waiting, team, self.notify)
         try:
             # A single job runs here, and its shards in workers.
             alone = len(waiting) == 1 and not self.session.others
-            if alone and type(executor) is Processes and not _is_dangerous(waiting[0]):
+            if alone and type(executor) is Processes and not self._is_dangerous(waiting[0]):
                 with watching(watch.look):
-                    run_worker(_waiting_worker(assignment, watch))
+                    # The device is that of worker 0; its number is that of no other worker.
+                    number = MAIN * assignment.devices
+                    work(assignment, number, watch.tend, team.size)
             watch.until_done()
         finally:
             team.stop()
+
+    def _is_dangerous(self, job: Job) -> bool:
+        """Must a job run in a worker?
+
+        One that crashed its workers before would crash this process, and one with a time limit can
+        be stopped only with its process, whatever it does.
+        """
+        crashed = JobFolder.of(self.folder, job.id).crashed_workers()
+        return crashed or job.settings.time_limit is not None
 
     def _begun(self, waiting: list[Job]) -> Run:
         """The run with all its jobs, written before the first of them starts."""
         unfinished = {job.id for job in waiting}
         asked = {job.id for job in self.chosen}
-        entries = []
+        entries: list[JobEntry] = []
         for job in self.jobs:
             status = "pending" if job.id in unfinished else "done"
             if job.id not in asked:
                 # Another command may compute it: its result says.
-                status = status_of(self.folder / "jobs" / job.id)
-            entry = {
-                "id": job.id,
-                "status": status,
-                "labels": job.labels,
-                "path": f"jobs/{job.id}",
-            }
-            entries.append(entry)
-        record = {
+                status = JobFolder.of(self.folder, job.id).status()
+            path = f"jobs/{job.id}"
+            entries.append({"id": job.id, "status": status, "labels": job.labels, "path": path})
+        record: dict[str, object] = {
             "title": self.settings.title,
             "seeds": list(self.settings.seeds),
             "threads": self.settings.threads,
@@ -219,17 +218,15 @@ class _Course:
         """Leave a record that says what is missing, and why."""
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
-            job_folder = run.place(job["id"])
+            job_folder = JobFolder.of(self.folder, job["id"])
             status = job["status"]
             # One that was stopped is not running any more; others may have ended elsewhere.
             if status == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
-                job["status"] = status_of(job_folder)
-            elif status == "done":
-                result = job_folder / "result.json"
-                if not result.is_file():
-                    job.update(status="pending", error="its result has been deleted")
+                job["status"] = job_folder.status()
+            elif status == "done" and not job_folder.result.is_file():
+                job.update({"status": "pending", "error": "its result has been deleted"})
 
         # Networks are kept for jobs that still need them.
         complete = all(job["status"] == "done" for job in run.jobs)
@@ -251,27 +248,6 @@ def _one_line(error: BaseException) -> str:
     return line
 
 
-def _notifier(plugins: Plugins) -> Notify:
-    """Calls event hooks; a listener that fails is reported as a warning and hurts nothing."""
-
-    def notify(hook: str, **arguments: Any) -> None:
-        for problem in plugins.notify(hook, **arguments):
-            # Even with -W error, a failing listener must not stop the run.
-            with contextlib.suppress(Warning):
-                warnings.warn(problem, stacklevel=2)
-
-    return notify
-
-
-def _is_dangerous(job: Job) -> bool:
-    """Must a job run in a worker?
-
-    One that crashed its workers before would crash this process, and one with a time limit can be
-    stopped only with its process, whatever it does.
-    """
-    return bool(job.record.get("killed_workers")) or job.settings.time_limit is not None
-
-
 class _Watch:
     """Follows all workers of the folder, and tells listeners what happens."""
 
@@ -289,31 +265,42 @@ class _Watch:
         self.left = {job.id: job for job in waiting}
         self._follower = Follower(self.queue)
         self._listed = 0.0
+        self._messages = 0
         self.wanted = 0
 
     def until_done(self) -> None:
         """Have workers, until every job has ended."""
-        pause = Pause(LONGEST_PAUSE)
+        pause = Pause(SHORTEST_PAUSE)
         while self.left:
             # A worker in this very thread works now.
             with watching(self.look):
                 self.team.grow(max(self.wanted, len(self.left)))
+            before = self._messages
             self.look()
             self.team.tend()
+            if self._messages > before:
+                pause.reset()
             pause.wait()
+
+    def tend(self, shards: int) -> None:
+        """Have workers for the shards of a job in this process."""
+        self.team.grow(shards)
+        self.look()
+        self.team.tend()
 
     def look(self) -> None:
         """See what has happened since the last look."""
         for message in self._follower.messages():
-            self.hear(message)
+            self._messages += 1
+            self.on_message(message)
         now = time.monotonic()
         if now - self._listed > SECONDS_BETWEEN_LISTINGS:
             self._listed = now
             for job in self.queue.ended():
                 self._ended(job)
 
-    def hear(self, message: Message) -> None:
-        """What a worker tells: that a job began or ended, or how far it is."""
+    def on_message(self, message: Message) -> None:
+        """Mark the job, and call listeners."""
         job = message.get("job")
         # Others may work on jobs that were not asked for here.
         if job not in self.left:
@@ -340,25 +327,8 @@ class _Watch:
         # With arrays: a tracker may draw figures from them.
         result = self.run.result(name)
         if result.status == "done":
-            drop_shards(self.queue.folder, name)
+            # A worker may have stored a shard too late.
+            shutil.rmtree(JobFolder.of(self.run.folder, name).shards, ignore_errors=True)
         error = result.error or ""
         self.run.mark(name, result.status, error)
         self.notify("penchant_job_finished", run=self.run, job=job, result=result)
-
-
-def _waiting_worker(assignment: Assignment, watch: _Watch) -> Worker:
-    """A worker in this process that leaves shards to others."""
-    worker = Worker(assignment, 0, "main")
-
-    def tend(shards: int) -> None:
-        watch.team.grow(shards)
-        watch.look()
-        watch.team.tend()
-
-    def pool(claim: Claim) -> WaitingPool:
-        workers = watch.team.size
-        attempts = assignment.attempts
-        return WaitingPool(worker.queue, worker.name, workers=workers, attempts=attempts, tend=tend)
-
-    worker.pool = pool
-    return worker

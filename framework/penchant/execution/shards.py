@@ -6,11 +6,12 @@ what the map shares. So a shard of another version, or of other numbers, is neve
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from penchant.components.targets import sendable
@@ -18,9 +19,14 @@ from penchant.errors import Error
 from penchant.experiments.identity import content_hash, plain
 from penchant.results.files import read_arrays, set_aside, write_arrays
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = dict[str, np.ndarray]
+
 NOTES = "notes"  # the array of a shard's file that holds its texts
 IDENTITY = "identity"  # the array that names the shard
-LARGEST_MAP = 1_000_000  # shards of a map that anybody would wait for
+LARGEST_MAP = 1_000_000  # more shards than a map can have
 
 
 @attrs.frozen
@@ -34,6 +40,7 @@ class Scope:
         shape: The input's shape, where it replaces the job's.
         outputs: The number of outputs, where it replaces the job's.
         first: Number of the network that counts as number 0.
+        state: The state of a trajectory that is measured alone; None: all of them.
     """
 
     owner: tuple[str, int] | None = None
@@ -42,6 +49,7 @@ class Scope:
     shape: tuple[int, ...] | None = None
     outputs: int | None = None
     first: int = 0
+    state: int | None = None
 
 
 @attrs.frozen
@@ -203,38 +211,49 @@ class ShardStore:
         """The file of a shard."""
         return self.folder / f"{shard.number}.npz"
 
-    def holds(self, shard: Shard, shared: str) -> bool:
-        """Is this very shard there? Reads its name only."""
-        path = self.path(shard)
-        if not path.is_file():
-            return False
-        try:
-            # Not the whole shard: its arrays are read when its turn comes.
-            found = str(read_arrays(path, only=IDENTITY)[IDENTITY])
-        except Error:
-            return False
-        return found == shard.identity(self.key, shared)
+    def has(self, shard: Shard) -> bool:
+        """Is there a file with this number? After `missing` it is the shard's."""
+        return self.path(shard).exists()
 
-    def read(self, shard: Shard) -> dict[str, Any] | None:
-        """What a shard left; None where its file is damaged, which is set aside."""
+    def missing(self, shards: Sequence[Shard], shared: str) -> list[Shard]:
+        """Those that are still to be done; files of other shards with their numbers are removed."""
+        try:
+            names = {path.name for path in self.folder.iterdir()}
+        except FileNotFoundError:
+            return list(shards)
+        return [
+            shard
+            for shard in shards
+            if self.path(shard).name not in names or not self._holds(shard, shared)
+        ]
+
+    def _holds(self, shard: Shard, shared: str) -> bool:
+        """Does the file of a shard hold this very one? Reads its name only."""
+        path = self.path(shard)
+        with contextlib.suppress(Error):
+            # Not the whole shard: its arrays are read when its turn comes.
+            if str(read_arrays(path, only=IDENTITY)[IDENTITY]) == shard.identity(self.key, shared):
+                return True
+        # From now on a file with this number is this shard.
+        path.unlink(missing_ok=True)
+        return False
+
+    def read(self, shard: Shard, shared: str) -> Arrays | None:
+        """The arrays of a stored shard; None where its file is damaged, which is set aside."""
         path = self.path(shard)
         try:
             arrays = read_arrays(path)
             # Whether it can be understood is found out while it can still be computed again.
             unpack(dict(arrays))
+            if str(arrays.pop(IDENTITY)) == shard.identity(self.key, shared):
+                return arrays
         except (Error, KeyError, ValueError, TypeError):
-            set_aside(path)
-            return None
-        arrays.pop(IDENTITY)
-        return arrays
+            pass
+        set_aside(path)
+        return None
 
-    def keep(
-        self,
-        shard: Shard,
-        shared: str,
-        arrays: dict[str, Any],
-    ) -> None:
-        """Keep what a shard found.
+    def write(self, shard: Shard, shared: str, arrays: Arrays) -> None:
+        """Write the arrays of a shard.
 
         Args:
             shard: The shard.

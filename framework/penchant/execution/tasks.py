@@ -8,27 +8,50 @@ What workers need to know of each other is in `queue/` of the run folder, as lon
 there:
 
 * `commands/`: the commands at work, each with a lock that it holds until it ends;
-* `locks/`, `begun/`: locks of tasks, and the workers that began one that has no result yet;
+* `locks/`: a file per job that was begun, locked by its worker;
+* `maps/`: maps whose shards any worker may do, each with one file for the locks of all shards;
 * `ended/`: a file for every job that has ended, well or not;
-* `maps/`: maps whose shards any worker may do;
 * `idle/`, `progress/`, `deaths/`: workers that wait, how far they are, how they died.
+
+A task has `SLOT` bytes of a file. Their lock is the lock of the task, and they name the workers
+that began it and have left no result: claiming a shard makes no file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from penchant.execution.pauses import Pause
 
 ATTEMPTS = 3  # after which a task that crashes its worker has failed
 SECONDS_TO_EXPLAIN = 5.0  # that a command is given to find out how its worker died
-PARTS = ("commands", "locks", "begun", "ended", "maps", "idle", "progress", "deaths")
+SLOT = 128  # bytes: the names of a few workers
+SHORTEST, LONGEST = 0.005, 0.05  # seconds between two looks at files
+PARTS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
+
+
+class Pause:
+    """A pause between two looks at files: short at first, longer while nothing happens."""
+
+    def __init__(self, shortest: float = SHORTEST) -> None:
+        self._shortest = shortest
+        self._seconds = shortest
+
+    def wait(self) -> None:
+        """Wait a little, and longer the next time."""
+        time.sleep(self._seconds)
+        self._seconds = min(LONGEST, self._seconds * 1.5)
+
+    def reset(self) -> None:
+        """Something happened."""
+        self._seconds = self._shortest
 
 
 @attrs.frozen
@@ -51,31 +74,9 @@ class Queue:
         """Remove everything; only where no other command works."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def claim(self, task: str, worker: str, lock: Path | None = None) -> Claim | None:
-        """Take a task; None where another worker has it.
-
-        Args:
-            task: Its name.
-            worker: The worker that takes it.
-            lock: Its lock file; by default the one of a job.
-
-        Returns:
-            The claim, which holds the lock.
-
-        Raises:
-            FileNotFoundError: The folder of the lock has been removed.
-        """
-        import filelock
-
-        path = lock or self.path / "locks" / f"{task}.lock"
-        # The library would make the folder again.
-        path.parent.stat()
-        held = filelock.FileLock(path, thread_local=False)
-        try:
-            held.acquire(timeout=0)
-        except filelock.Timeout:
-            return None
-        return Claim(self.path / "begun" / task, worker, held)
+    def claim(self, job: str, worker: str) -> Claim | None:
+        """Take a job; None where another worker has it."""
+        return claim(self.path / "locks" / job, 0, worker, create=os.O_CREAT)
 
     def end(self, job: str) -> None:
         """Note that a job has ended."""
@@ -87,22 +88,34 @@ class Queue:
 
     def ended(self) -> list[str]:
         """All jobs that have."""
-        with contextlib.suppress(FileNotFoundError):
-            return [path.name for path in (self.path / "ended").iterdir()]
-        return []
+        return self._names("ended")
 
     def has_idle(self) -> bool:
         """Does a worker wait for something to do?"""
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "idle") as entries:
-            return any(True for _ in entries)
-        return False
+        return bool(self._names("idle"))
+
+    def maps(self) -> list[str]:
+        """Maps that are published."""
+        return self._names("maps")
+
+    def _names(self, part: str) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return [path.name for path in (self.path / part).iterdir()]
+        return []
 
     def note_death(self, worker: str, how: str) -> None:
-        """Say how a worker died."""
+        """Note how a worker died."""
         with contextlib.suppress(FileNotFoundError):
             (self.path / "deaths" / worker).write_text(how)
 
-    def how_died(self, worker: str) -> str:
+    def crash_of(self, what: str, claim: Claim) -> str:
+        """Why a task that was begun too often has failed."""
+        count = len(claim.attempts)
+        how = self._how_died(claim.attempts[-1])
+        found = f"{what} crashed its worker {count} times (last: {how})"
+        return f"{found}. If memory ran out, use fewer workers."
+
+    def _how_died(self, worker: str) -> str:
         """How a worker died, as the command that started it will have found out in a moment."""
         path = self.path / "deaths" / worker
         deadline = time.monotonic() + SECONDS_TO_EXPLAIN
@@ -112,24 +125,55 @@ class Queue:
             time.sleep(0.05)
         return "no reason is known"
 
-    def crash_of(self, what: str, claim: Claim) -> str:
-        """Why a task that was begun too often has failed."""
-        count = len(claim.attempts)
-        how = self.how_died(claim.attempts[-1])
-        found = f"{what} crashed its worker {count} times (last: {how})"
-        return f"{found}. If memory ran out, use fewer workers."
+
+def claim(path: Path, number: int, worker: str, *, create: int = 0) -> Claim | None:
+    """Take a task; None where another worker has it.
+
+    Args:
+        path: The file of its lock.
+        number: The task's number in that file.
+        worker: The worker that takes it.
+        create: `os.O_CREAT` makes the file where there is none.
+
+    Returns:
+        The claim, which holds the lock.
+
+    Raises:
+        FileNotFoundError: The file, or its folder, has been removed.
+    """
+    descriptor = os.open(path, os.O_RDWR | create, 0o666)
+    try:
+        if _lock(descriptor, number * SLOT):
+            return Claim(descriptor, number * SLOT, worker)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int, start: int) -> bool:
+    """Lock a slot without waiting; False where it is locked already."""
+    try:
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            # Locks of an open file hold between threads as well; `struct flock` of Linux.
+            wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, SLOT, 0)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+        else:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, SLOT, start)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 class Claim:
     """A task that is taken: its lock, and the workers that began it without a result."""
 
-    def __init__(self, begun: Path, worker: str, lock: object) -> None:
-        self._begun = begun
+    def __init__(self, descriptor: int, start: int, worker: str) -> None:
+        self._descriptor = descriptor
+        self._start = start
         self._worker = worker
-        self._lock = lock
-        self.attempts: list[str] = []
-        with contextlib.suppress(FileNotFoundError):
-            self.attempts = begun.read_text().split()
+        self.attempts = os.pread(descriptor, SLOT, start).decode().replace("\0", " ").split()
 
     def begin(self) -> None:
         """Count an attempt."""
@@ -149,25 +193,25 @@ class Claim:
     def finish(self) -> None:
         """Forget all attempts: the task has a result."""
         _held.discard(self)
-        self._begun.unlink(missing_ok=True)
+        self._write([])
 
     def release(self) -> None:
         """Let others have the task."""
         _held.discard(self)
-        self._lock.release()  # type: ignore[attr-defined]
+        os.close(self._descriptor)
 
     def _write(self, workers: list[str]) -> None:
-        self._begun.write_text("\n".join(workers))
+        os.pwrite(self._descriptor, " ".join(workers).encode().ljust(SLOT), self._start)
 
 
-_held: set[Claim] = set()  # what this process has begun
+_held: set[Claim] = set()  # tasks that this process has begun
 
 
 def withdraw_all() -> None:
-    """A worker that is told to stop: its attempts do not count."""
-    for claim in list(_held):
+    """Let the attempts of a worker that must stop not count."""
+    for each in list(_held):
         with contextlib.suppress(OSError):
-            claim.withdraw()
+            each.withdraw()
 
 
 @contextlib.contextmanager
@@ -180,12 +224,12 @@ def released(claim: Claim) -> Iterator[Claim]:
 
 
 @contextlib.contextmanager
-def waited_for(queue: Queue, task: str, worker: str) -> Iterator[None]:
-    """Have a task as soon as no other worker has it; at once where no command works.
+def waited_for(queue: Queue, job: str, worker: str) -> Iterator[None]:
+    """Have a job as soon as no other worker has it; at once where no command works.
 
     Args:
         queue: The queue of the run folder.
-        task: The task's name.
+        job: The job's id.
         worker: The worker that takes it.
 
     Yields:
@@ -193,7 +237,7 @@ def waited_for(queue: Queue, task: str, worker: str) -> Iterator[None]:
     """
     pause = Pause()
     while queue.path.is_dir():
-        claim = queue.claim(task, worker)
+        claim = queue.claim(job, worker)
         if claim is not None:
             with released(claim):
                 yield

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import attrs
 from penchant.errors import Error
@@ -17,11 +15,11 @@ from penchant.execution.environment import limited, place
 from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import run_shard
-from penchant.execution.pauses import Pause
-from penchant.execution.progress import Message, Reporter, report, reporting
+from penchant.execution.progress import Reporter, report, reporting
 from penchant.execution.sharing import SharingPool
-from penchant.execution.tasks import Claim, Queue, released
+from penchant.execution.tasks import Claim, Pause, Queue, released
 from penchant.experiments.jobs import Job
+from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
 
 SECONDS_BETWEEN_SCANS = 2.0  # for jobs whose worker has died
@@ -29,7 +27,7 @@ SECONDS_BETWEEN_SCANS = 2.0  # for jobs whose worker has died
 
 @attrs.frozen(eq=False)
 class Assignment:
-    """What the workers of a command are told.
+    """What the workers of a command need to know.
 
     Attributes:
         folder: The run folder.
@@ -40,6 +38,7 @@ class Assignment:
         devices: Workers so many numbers apart have the same device.
         threads: Threads of each.
         attempts: How often a task may crash its worker.
+        without: Plugins that the command leaves out.
     """
 
     folder: Path
@@ -50,26 +49,27 @@ class Assignment:
     devices: int
     threads: int
     attempts: int
+    without: tuple[str, ...] = ()
 
     def worker(self, number: int) -> str:
         """The name of a worker."""
         return f"{self.command}.{number}"
 
 
-def work(assignment: Assignment, number: int) -> None:
+def work(
+    assignment: Assignment, number: int, tend: Callable[[int], None] | None = None, workers: int = 1
+) -> None:
     """Work until every job has ended.
 
     Args:
         assignment: What is to be done.
         number: A number that no other worker of the command has or had.
+        tend: Where shards are left to other workers: called while they are waited for.
+        workers: How many shards are done at a time.
     """
-    run_worker(Worker(assignment, number))
-
-
-def run_worker(worker: Worker) -> None:
-    """Let a worker work in this process."""
+    worker = Worker(assignment, number, tend, workers)
     reporter = Reporter(worker.queue, worker.name)
-    with limited(worker.assignment.threads), reporting(reporter):
+    with limited(assignment.threads), reporting(reporter):
         # From now on a death is not one of a worker that could not start.
         reporter.tell({"ready": True})
         worker.check_device()
@@ -84,20 +84,23 @@ def run_worker(worker: Worker) -> None:
 class Worker:
     """One worker: what it knows of the jobs, and the map that it helps with."""
 
-    def __init__(self, assignment: Assignment, number: int, name: str = "") -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        number: int,
+        tend: Callable[[int], None] | None = None,
+        workers: int = 1,
+    ) -> None:
         self.assignment = assignment
-        self.name = f"{assignment.command}.{name or number}"
+        self.name = assignment.worker(number)
         self.index = number % assignment.devices
         self.queue = Queue(assignment.folder)
         self.jobs = {job.id: job for job in assignment.jobs}
         self._left = dict.fromkeys(assignment.waiting)
         self._scanned = 0.0
         self._map: maps.PublishedMap | None = None
-        self.pool: Callable[[Claim], Any] = self._sharing_pool
-
-    def _sharing_pool(self, claim: Claim) -> SharingPool:
-        attempts = self.assignment.attempts
-        return SharingPool(self.queue, self.name, index=self.index, attempts=attempts, job=claim)
+        self.tend = tend
+        self.workers = workers
 
     def check_device(self) -> None:
         """Refuse to work on another kind of device than the results would say."""
@@ -148,11 +151,11 @@ class Worker:
         return False
 
     def _do(self, job: Job, claim: Claim) -> None:
-        """Do a job and say that it has ended."""
+        """Do a job and report that it has ended."""
         folder = self.assignment.folder
-        job_folder = folder / "jobs" / job.id
+        job_folder = JobFolder.of(folder, job.id)
         maps.forget(self.queue, job)
-        why = overdue(job.settings.time_limit, job_folder)
+        why = overdue(job.settings.time_limit, job_folder.path)
         done, note = clean_state(job_folder, job)
         # A worker may have died between its result and the end of the job.
         if done:
@@ -165,16 +168,18 @@ class Worker:
             keep_result(job, folder, Result(), error=error, killed=True)
         else:
             claim.begin()
-            self.tell({"job": job.id, "started": True})
-            note = self.assignment.notes.get(job.id, note)
-            run_job(job, folder, pool=self.pool(claim), worker=self.index, note=note)
+            report({"job": job.id, "started": True})
+            run_job(
+                job,
+                folder,
+                pool=SharingPool(self, claim),
+                worker=self.index,
+                note=self.assignment.notes.get(job.id, note),
+                without=self.assignment.without,
+            )
         self.queue.end(job.id)
         claim.finish()
-        self.tell({"job": job.id, "ended": True})
-
-    def tell(self, message: Message) -> None:
-        """Tell all commands on the folder."""
-        report(message)
+        report({"job": job.id, "ended": True})
 
     # Shards of jobs that others run.
 
@@ -183,7 +188,9 @@ class Worker:
         if self._map is not None and self._help(self._map):
             return True
         self._map = None
-        for name in maps.names(self.queue):
+        names = self.queue.maps()
+        maps.order.shuffle(names)
+        for name in names:
             found = maps.opened(self.queue, name, self.jobs, self.assignment.attempts)
             if found is not None and self._help(found):
                 self._map = found
@@ -196,19 +203,20 @@ class Worker:
             return False
         shard, claim = taken
         setup = published.setup
+        assert setup.store is not None
         watched = self.queue.path / "deaths" / f"{self.name}.watch"
         with released(claim):
             try:
                 with time_limit(setup.job.settings.time_limit, watched):
                     arrays = run_shard(setup, shard, self.index)
+            except KeyboardInterrupt:
+                raise
             except BaseException as error:  # not even sys.exit in a shard ends a worker
-                if isinstance(error, KeyboardInterrupt):
-                    raise
                 published.fail(error)
             else:
-                assert setup.store is not None
-                setup.store.keep(shard, setup.digest, arrays)
-                self._drop_if_late(setup.job, setup.store.path(shard))
+                setup.store.write(shard, setup.digest, arrays)
+                if not published.path.exists():
+                    self._drop_if_late(setup.job, setup.store.path(shard))
             claim.finish()
         return True
 
@@ -218,8 +226,3 @@ class Worker:
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 path.parent.rmdir()
-
-
-def drop_shards(folder: Path, job: str) -> None:
-    """Remove the shards of a job that is done: a worker may have stored one too late."""
-    shutil.rmtree(folder / "jobs" / job / "shards", ignore_errors=True)

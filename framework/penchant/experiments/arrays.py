@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 from penchant.errors import Error, suggestion
 from penchant.results.files import read_arrays, read_json
+from penchant.results.job_folder import JobFolder
 from penchant.results.runs import read, run_record
 
 
@@ -57,7 +58,7 @@ def _only_holder(folder: Path, name: str, what: str) -> Path:
         if job["status"] != "done":
             continue
         # Results list their arrays: none of these is loaded to find one.
-        place = folder / "jobs" / job["id"]
+        place = JobFolder.of(folder, job["id"]).path
         if name in read_json(place / "result.json").get("arrays", {}):
             holders.append(place)
     # Of several, the user says which.

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import attrs
-from penchant.components.component import AXES, Executor
+from penchant.components.component import Executor
+from penchant.components.taking import AXES
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import Document, Table, text_of
@@ -17,6 +18,7 @@ from penchant.experiments.jobs import Choice, Job, ProbeChoice, make_job
 from penchant.experiments.probe_entries import ProbeEntries
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
+from penchant.experiments.weight_files import Weights, find_weights
 from penchant.plugins.discovery import Plugins
 
 LARGEST_FILE = 10_000_000  # bytes: no experiment written by hand has more
@@ -179,7 +181,7 @@ class _Builder:
         found: dict[str, Choice] = {}
         own = ["name", "label"]
         if kind == "architecture":
-            own.append("weights")
+            own += ["weights", "strict"]
         for index, entry in enumerate(self.document.tables(f"{kind}s")):
             where = f"{self.where}, {kind}s[{index}]"
             offer = self.document.offer(kind, entry, where)
@@ -188,18 +190,20 @@ class _Builder:
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
-            weights = entry.get("weights") if "weights" in own else None
-            if weights is not None:
-                weights = _existing_file(weights, f"{where}.weights")
+            weights = self.weights(entry, where) if kind == "architecture" else None
             # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
             found[label] = Choice(offer.component.bind(options, where), offer, label, weights)
         return found
 
-
-def _existing_file(value: object, where: str) -> str:
-    value = str(value) if isinstance(value, Path) else value
-    path = Path(text_of(value, where))
-    if not path.is_file():
-        raise Error(f"there is no file {value!r} ({where})")
-    return str(path)
+    def weights(self, entry: Table, where: str) -> Weights | None:
+        """The files of weights of an architecture; None where it has none."""
+        strict = entry.get("strict", True)
+        given = entry.get("weights")
+        if not isinstance(strict, bool):
+            raise Error(f"strict must be true or false, found {strict!r} ({where}.strict)")
+        if given is not None:
+            return find_weights(given, f"{where}.weights", strict=strict)
+        if "strict" in entry:
+            raise Error(f"strict belongs to weights, found none ({where}.strict)")
+        return None

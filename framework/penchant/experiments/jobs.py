@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.components.component import Dataset
 from penchant.components.names import filled
 from penchant.components.targets import resolve, sendable
 from penchant.components.training import Training
@@ -28,7 +27,9 @@ from penchant.experiments.identity import (
 )
 from penchant.experiments.settings import Settings
 from penchant.experiments.sources import versions
+from penchant.experiments.weight_files import Weights
 from penchant.plugins.discovery import OWN, Offer
+from penchant.results.steps import about_steps
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -42,7 +43,7 @@ class Choice:
     component: Any
     offer: Offer
     label: str
-    weights: str | None = None
+    weights: Weights | None = None
 
     @functools.cached_property
     def described(self) -> dict[str, Any]:
@@ -54,7 +55,9 @@ class Choice:
             "version": self.offer.version,
         }
         if self.weights:
-            record["weights"] = self.weights
+            record["weights"] = plain(self.weights.given)
+            if not self.weights.strict:
+                record["strict"] = False
         return record
 
     @functools.cached_property
@@ -76,8 +79,13 @@ class Choice:
                 found[place] = content_hash(array)[:32]
         # Files, which change while their names stay.
         if self.weights:
-            found[f"{self.label}.weights"] = file_hash(Path(self.weights))
-        if isinstance(component, Dataset):
+            paths = self.weights.content()
+            hashes = {f"{self.label}.weights {path}": file_hash(path) for path in paths}
+            # One file keeps the name that it had before there were several.
+            if len(paths) == 1:
+                hashes = {f"{self.label}.weights": file_hash(paths[0])}
+            found |= hashes
+        if hasattr(component, "files"):
             for path in map(Path, component.files()):
                 found[f"file {path.name}"] = file_hash(path)
         # Code of the user's own, wherever it stands; what a plugin names by text has its version.
@@ -92,12 +100,14 @@ class Choice:
         return [place for place, text in self.content.items() if isinstance(text, _Unidentified)]
 
     @property
-    def is_one_network(self) -> bool:
-        """Is it one definite network, of the user's: a module itself, or weights for one?"""
+    def network_kind(self) -> str:
+        """What it stands for: "fresh" networks, one "trained" network, or a "trajectory"."""
+        if self.weights is not None:
+            return "trajectory" if self.weights.is_trajectory else "trained"
         source = getattr(self.component, "factory", None)
         # A module class has the method as well, but makes a fresh network at every call.
         is_module = hasattr(source, "state_dict") and not isinstance(source, type)
-        return is_module or self.weights is not None
+        return "trained" if is_module else "fresh"
 
 
 class _Unidentified(str):
@@ -204,7 +214,8 @@ def make_job(
     # What it was asked of enters the key: where that changed, the job is computed again.
     chosen = _chosen(probe, architecture, dataset)
     offers = [choice.offer for choice in chosen]
-    found = {"versions": versions([*offers, *probe.used.values()]), "code": _contents(chosen)}
+    code = _contents(chosen) | _loss_code(probe)
+    found = {"versions": versions([*offers, *probe.used.values()]), "code": code}
     if gpu:
         found["gpu"] = dict(gpu)
     record = {
@@ -214,7 +225,7 @@ def make_job(
         "question": type(probe.component).question,
         "labels": labels,
         **found,
-        **_declared(probe),
+        **_declared(probe, architecture),
     }
     return Job(
         id=_folder_name(labels, asked),
@@ -257,15 +268,19 @@ def _unusual(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != usual[name]}
 
 
-def _declared(probe: ProbeChoice) -> dict[str, Any]:
+def _declared(probe: ProbeChoice, architecture: Choice | None) -> dict[str, Any]:
     """What the probe says of its numbers and pictures, with names filled in."""
     options = probe.component.options()
     labels = probe.estimator_labels
     # A function without a name cannot be found again; its figures are drawn at once or never.
     target = type(probe.component).figures
+    meanings = filled(probe.component.quantities, options, labels)
+    about = filled(probe.component.arrays, options, labels)
+    if architecture is not None and architecture.network_kind == "trajectory":
+        about = {**about_steps(meanings), **about}
     return {
-        "about": filled(probe.component.arrays, options, labels),
-        "meanings": filled(probe.component.quantities, options, labels),
+        "about": about,
+        "meanings": meanings,
         "figures": target if isinstance(target, str) else "",
     }
 
@@ -294,6 +309,16 @@ def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     return name
 
 
+def _loss_code(probe: ProbeChoice) -> dict[str, str]:
+    """The hash of a loss of the user's own, where a training or the probe has one."""
+    named = {
+        "training.loss": getattr(probe.training, "loss", ""),
+        "probe.loss": getattr(probe.component, "loss", ""),
+    }
+    own = {place: name for place, name in named.items() if isinstance(name, str) and ":" in name}
+    return {place: _object_hash(name, "the loss") for place, name in own.items()}
+
+
 def _contents(chosen: list[Choice]) -> dict[str, str]:
     return {place: text for choice in chosen for place, text in choice.content.items()}
 
@@ -318,7 +343,10 @@ def _without_versions(value: object) -> Any:
 
 def training_name(network_key: str, training: Training) -> str:
     """The name of a training's folder: long enough that no two are the same by chance."""
-    text = long_hash([network_key, plain(training.options())])
+    parts = [network_key, plain(training.options())]
+    if ":" in training.loss:
+        parts.append(_object_hash(training.loss, "the loss"))
+    text = long_hash(parts)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import attrs
-from penchant.components.component import AXES, Probe
+from penchant.components.component import Probe
 from penchant.components.roles import role_of
+from penchant.components.taking import AXES, how_taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import TYPED, Document, Table, text_of
 from penchant.experiments.jobs import Choice, ProbeChoice
 from penchant.experiments.typed_text import parse_component
-from penchant.plugins.discovery import Offer
+from penchant.plugins.discovery import Offer, Plugins
 
 _OTHER_LENGTH = {"epochs": "steps", "steps": "epochs"}
 _OF_A_PROBE = "name label preset estimators training architectures datasets".split()
@@ -49,7 +50,8 @@ class ProbeEntries:
         own_training = self.document.table(entry.get("training", {}), f"{where}.training")
         self._check_training(cls, own_training, where)
         for architecture in axes["architecture"]:
-            _check_one_network(cls, architecture, where)
+            trains = bool(own_training)
+            _check_takes(cls, architecture, self.plugins, trains=trains, where=where)
         # What it is: estimators, options, and what results call it.
         estimators = self._estimators(cls, preset.get("estimators", {}), entry, where)
         _check_names(cls, entry, where)
@@ -233,17 +235,41 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-def _check_one_network(cls: type[Probe], choice: Choice | None, where: str) -> None:
-    """A probe over fresh networks has no use for one definite network."""
-    if choice is None or not choice.is_one_network or "trained" in cls.takes:
+def _check_takes(
+    cls: type[Probe], choice: Choice | None, plugins: Plugins, *, trains: bool, where: str
+) -> None:
+    """Refuse networks of a kind that a probe does not take, and name those that take it."""
+    kind = choice.network_kind if choice is not None else "fresh"
+    if choice is None or (kind == "fresh" and "fresh" in cls.takes):
         return
-    # Silently drawing others instead would answer another question.
+    if how_taken(cls, kind) == "no":
+        # Silently drawing others instead would answer another question.
+        others = [cast("type[Probe]", offer.component) for offer in plugins.offers("probe")]
+        able = ", ".join(each.name for each in others if how_taken(each, kind) != "no")
+        what = "a trajectory" if kind == "trajectory" else f"a {kind} network"
+        takers = f"probes that take {what}: {able or 'none'}"
+        raise Error(f"{cls.name} {_instead(cls)}{_found(choice, kind)}; {takers} ({where})")
+    if kind == "trajectory" and trains:
+        found = f"found a trajectory and a training for {cls.name}"
+        raise Error(f"checkpoints of a training are measured as they are, {found} ({where})")
+
+
+def _instead(cls: type[Probe]) -> str:
+    """What a probe measures."""
+    if "trajectory" in cls.takes and "trained" not in cls.takes:
+        return "follows a training"
+    return "draws fresh networks" if "fresh" in cls.takes else "measures networks of the user's"
+
+
+def _found(choice: Choice, kind: str) -> str:
+    """What was given, and what may be given instead."""
     if choice.weights is not None:
-        found = f"the weights {choice.weights!r} would not be used"
-        raise Error(f"{cls.name} draws fresh networks: {found}; leave them out ({where})")
-    found = f"found one module ({type(choice.component.factory).__name__})"
-    cure = "give its class, or a function that makes one"
-    raise Error(f"{cls.name} draws fresh networks, {found}: {cure} ({where})")
+        given = choice.weights.given
+        return f": the weights {given!r} would not be used; leave them out"
+    if kind == "trained":
+        name = type(choice.component.factory).__name__
+        return f", found one module ({name}): give its class, or a function that makes one"
+    return f", found networks to be drawn ({choice.label}): give it weights"
 
 
 def _length(given: Table, base: Table) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import attrs
 from penchant.components.component import RESERVED, Component, Probe
 from penchant.components.roles import role_of
-from penchant.errors import Error
+from penchant.components.taking import ACCEPTS, KINDS, NEEDS
+from penchant.errors import Error, suggestion
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -40,7 +42,7 @@ def check_declaration(component: object, base: type[Component]) -> None:
 
 def _check_kind(component: Any, base: type[Component], what: str) -> None:
     """Refuse what is wrong with that which only some kinds have."""
-    for listing in ("needs", "accepts", "uses"):
+    for listing in ("needs", "accepts", "uses", "takes"):
         # Elsewhere the word may be an option.
         if hasattr(base, listing):
             _check_names(getattr(component, listing), f"{what}.{listing}")
@@ -48,6 +50,9 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
     if issubclass(component, Probe):
+        _check_words(component.needs, NEEDS, f"{what}.needs")
+        _check_words(component.accepts, ACCEPTS, f"{what}.accepts")
+        _check_words(component.takes, KINDS, f"{what}.takes")
         _check_preset_names(component, what)
 
 
@@ -67,6 +72,13 @@ def _check_names(value: object, place: str) -> None:
     if isinstance(value, str):
         found = f"found the text {value!r}: write ({value!r},)"
     raise Error(f"{place} must be a tuple of names, {found}")
+
+
+def _check_words(names: Sequence[str], known: Collection[str], place: str) -> None:
+    """Refuse a word that means nothing here: a misspelt need would never be asked for."""
+    for name in names:
+        if name not in known:
+            raise Error(f"{place} has {name!r}{suggestion(name, known)}")
 
 
 def _check_preset_names(probe: type[Probe], what: str) -> None:

@@ -8,6 +8,7 @@ import importlib.metadata
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -61,8 +62,9 @@ class Plugin:
 class Plugins:
     """All plugins that were found, and a registry of components that knows who gave what."""
 
-    def __init__(self, plugins: Iterable[Plugin]) -> None:
+    def __init__(self, plugins: Iterable[Plugin], without: tuple[str, ...] = ()) -> None:
         self.plugins = list(plugins)
+        self.without = without  # names of those that were left out
         self._offers: dict[tuple[str, str], list[Offer]] = {}
         for plugin in self.plugins:
             for component in plugin.components:
@@ -155,16 +157,25 @@ class Plugins:
                 problem = f"{type(error).__name__}: {error}"
                 yield f"plugin {plugin.name} {plugin.version} failed in {hook}: {problem}"
 
+    def announce(self, hook: str, **arguments: Any) -> None:
+        """Call an event hook; a listener that fails is reported as a warning and hurts nothing."""
+        for problem in self.notify(hook, **arguments):
+            # Even with -W error, a failing listener must not stop the run.
+            with contextlib.suppress(Warning):
+                warnings.warn(problem, stacklevel=2)
+
     def with_listener(self, name: str, listener: object) -> Plugins:
         """The same plugins and one more that only listens to events."""
         manager = _manager()
         manager.register(listener, name)
-        return Plugins([*self.plugins, Plugin(name, KERNEL, kernel_version(), manager=manager)])
+        listening = Plugin(name, KERNEL, kernel_version(), manager=manager)
+        return Plugins([*self.plugins, listening], self.without)
 
     def with_component(self, component: type[Component], base: type[Component]) -> Plugins:
         """The same plugins and one component of the user's own."""
         check_declaration(component, base)
-        return Plugins([*self.plugins, Plugin(OWN, OWN, "0", components=(component,))])
+        own = Plugin(OWN, OWN, "0", components=(component,))
+        return Plugins([*self.plugins, own], self.without)
 
 
 def _sort_key(offer: Offer) -> tuple[str, str, str]:
@@ -227,7 +238,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
         name = source.point.name
         if name not in without and (not only or name in only):
             plugins.append(_try(source))
-    return Plugins(plugins)
+    return Plugins(plugins, without)
 
 
 def _manager() -> pluggy.PluginManager:

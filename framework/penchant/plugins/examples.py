@@ -7,8 +7,9 @@ training and an executor are shown with a probe that takes them, an architecture
 
 from __future__ import annotations
 
-from penchant.components.component import AXES, Probe
+from penchant.components.component import Probe
 from penchant.components.roles import Role, role_of
+from penchant.components.taking import AXES
 from penchant.plugins.discovery import Offer, Plugins
 
 _LETTERS = {"architecture": "-a", "dataset": "-d"}

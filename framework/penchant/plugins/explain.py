@@ -11,6 +11,7 @@ import attrs
 from penchant.components.component import Component, Probe
 from penchant.components.options import describe_type, hints
 from penchant.components.roles import Role, role_of
+from penchant.components.taking import AXES, KINDS, taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.plugins.discovery import Offer, Plugins
@@ -98,17 +99,33 @@ def _options(cls: type[Component]) -> list[str]:
 
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
-    needs = [*cls.needs, *[f"{axis} (only when selected)" for axis in cls.accepts]]
+    axes = [axis for axis in cls.accepts if axis in AXES]
+    needs = [*cls.needs, *[f"{axis} (only when selected)" for axis in axes]]
+    takes = {kind: how for kind, how in taken(cls).items() if how != "no"}
     roles = {role: _names(default) for role, default in cls.roles.items()}
     presets = {name: _shown(values) for name, values in cls.presets.items()}
     return [
         *_section("Needs", [", ".join(needs)] if needs else []),
+        *_section("Takes", _pairs({kind: _described(kind, how) for kind, how in takes.items()})),
         *_section("Estimators", _pairs(roles)),
         *_section("Datasets and architectures it calls", list(cls.uses)),
         *_section("Quantities", _pairs(cls.quantities)),
         *_section("Arrays", _pairs(cls.arrays)),
         *_section("Presets", _pairs(presets)),
     ]
+
+
+def _described(kind: str, how: str) -> str:
+    """How networks or data of a kind are taken, in words."""
+    if how == "by state":
+        return f"{KINDS[kind]}, state by state"
+    words = {
+        **KINDS,
+        "tokens": "inputs that are whole numbers",
+        "sequences": "a label for every position",
+        "data": "a dataset" if how == "yes" else "a dataset, where one is selected",
+    }
+    return words[kind]
 
 
 def _section(title: str, rows: list[str]) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from penchant.components.component import Component, Probe
+from penchant.components.taking import letters, taken
 from penchant.errors import Error
 from penchant.plugins.discovery import KERNEL, Plugin, Plugins
 
 # In the order in which they are listed: what one measures, with what, and how.
 KINDS = ("probe", "architecture", "dataset", "estimator", "executor")
 Row = dict[str, str]
+LETTERS = "  (F: fresh networks, T: a trained one, C: checkpoints, c: state by state)"
 
 
 def rows(plugins: Plugins, kind: str | None) -> list[Row]:
@@ -29,10 +32,23 @@ def rows(plugins: Plugins, kind: str | None) -> list[Row]:
             "summary": offer.component.summary(),
             "plugin": offer.distribution,
             "version": offer.version,
+            **_takes(offer.component),
         }
         for each in (KINDS if single is None else (single,))
         for offer in plugins.offers(each)
     ]
+
+
+def _takes(component: type[Component]) -> Row:
+    """What a probe takes and needs; other components have neither."""
+    if not issubclass(component, Probe):
+        return {}
+    takes = ", ".join(kind for kind, how in taken(component).items() if how != "no")
+    return {
+        "takes": takes,
+        "needs": ", ".join(component.needs),
+        "networks": letters(component),
+    }
 
 
 def _roles(plugins: Plugins) -> list[Row]:
@@ -47,7 +63,7 @@ def _roles(plugins: Plugins) -> list[Row]:
 
 
 def lines(rows: Sequence[Row], width: int) -> list[str]:
-    """A heading for every kind, a line for every component.
+    """A heading for every kind, a line for every component; of probes, which networks they take.
 
     Summaries are cut so that no line is wider than `width`; names never are.
     """
@@ -58,10 +74,13 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
     for kind, same in by_kind.items():
         # A gap before each heading but the first.
         found += ["", f"{kind}s"] if found else [f"{kind}s"]
+        if "networks" in same[0]:
+            found.append(LETTERS)
         longest = max(len(row["name"]) for row in same)
         room = max(width, longest + 5)
         for row in same:
-            line = f"  {row['name']:{longest}}  {row['summary']}"
+            networks = f"  {row['networks']}" if "networks" in row else ""
+            line = f"  {row['name']:{longest}}{networks}  {row['summary']}"
             found.append(line if len(line) <= room else line[: room - 1] + "…")
     return found
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import attrs
 from penchant.errors import Error
@@ -16,14 +15,26 @@ from penchant.results.files import (
     SCHEMA,
     NewerSchemaError,
     read_json,
-    set_aside,
     write_json,
     writing_failed,
 )
-from penchant.results.result import Result, read_record, read_result, result_path
+from penchant.results.job_folder import JobFolder
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result, read_result
+from penchant.results.steps import is_by_step, quantities_by_step
 
 SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
+
+
+class JobEntry(TypedDict):
+    """A job in `run.json`."""
+
+    id: str
+    status: str  # pending, running, done or failed
+    labels: dict[str, Any]
+    path: str
+    error: NotRequired[str]
 
 
 class Run:
@@ -44,7 +55,7 @@ class Run:
         self._written = 0.0
         self.others: list[str] = []  # commands that work in the folder as well
         # The entries themselves, not copies: what `mark` notes is what `write` writes.
-        self._entries = {job["id"]: job for job in record["jobs"]}
+        self._entries: dict[str, JobEntry] = {job["id"]: job for job in record["jobs"]}
 
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
@@ -57,12 +68,12 @@ class Run:
         return str(self.record.get("title") or self.folder.name)
 
     @property
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self) -> list[JobEntry]:
         """Every job: id, status, labels, path."""
         return list(self._entries.values())
 
     @property
-    def selected(self) -> list[dict[str, Any]]:
+    def selected(self) -> list[JobEntry]:
         """The jobs that were to be run: all, or those that `only` selects."""
         return [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
 
@@ -96,7 +107,7 @@ class Run:
 
     def place(self, job: str) -> Path:
         """The folder of the job with this id."""
-        return self.folder / "jobs" / job
+        return JobFolder.of(self.folder, job).path
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
@@ -114,36 +125,30 @@ class Run:
                 raise Error(f"results are chosen by {listed}, found {label!r}")
         return [self.result(job["id"]) for job in self._matching(labels)]
 
-    def _matching(self, labels: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _matching(self, labels: dict[str, Any]) -> Iterator[JobEntry]:
         for job in self.jobs:
             same = all(job["labels"].get(key) == value for key, value in labels.items())
             if same and job["status"] in ("done", "failed"):
                 yield job
 
     def table(self, *, options: bool = False) -> list[dict[str, Any]]:
-        """One row per job and quantity, ready for `pandas.DataFrame`; reads no arrays.
+        """One row per job and quantity, ready for `pandas.DataFrame`.
 
+        Where every state of a trajectory was measured, one row per quantity and `step`.
         `p` is the two-sided p-value against the null, and `z` the same as a normal deviate. With
         `options` every option of the probe is a column, named `option.networks`.
         """
-        rows = []
+        rows: list[dict[str, Any]] = []
         for job in self._matching({}):
             found = self.result(job["id"], arrays=False)
             given = found.options if options else {}
             chosen = {f"option.{name}": value for name, value in given.items()}
-            for name, quantity in found.quantities.items():
-                away = against_null(Pooled(quantity))
-                rows.append(
-                    {
-                        "job": job["id"],
-                        **job["labels"],
-                        "quantity": name,
-                        **attrs.asdict(quantity),
-                        "p": away.p if away else None,
-                        "z": away.z if away else None,
-                        **chosen,
-                    }
-                )
+            about = {"job": job["id"], **job["labels"]}
+            if not is_by_step(found):
+                rows += _rows(found.quantities, about, chosen)
+                continue
+            for step, quantities in quantities_by_step(self.result(job["id"])):
+                rows += _rows(quantities, {**about, "step": step}, chosen)
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
@@ -153,6 +158,7 @@ class Run:
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
 
+        Where every state of a trajectory was measured, also over `step`.
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
@@ -170,6 +176,22 @@ class Run:
         return str(extra("penchant_report.notebook:run_html")(self))
 
 
+def _rows(
+    quantities: Mapping[str, Quantity], about: dict[str, Any], chosen: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A row for every quantity: what it is of, its numbers, and options."""
+    for name, quantity in quantities.items():
+        away = against_null(Pooled(quantity))
+        yield {
+            **about,
+            "quantity": name,
+            **attrs.asdict(quantity),
+            "p": away.p if away else None,
+            "z": away.z if away else None,
+            **chosen,
+        }
+
+
 def read(folder: str | Path) -> Run:
     """The run in a folder; statuses are those of the results that are there.
 
@@ -180,7 +202,7 @@ def read(folder: str | Path) -> Run:
     if record is None:
         raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
     for job in record["jobs"]:
-        job["status"] = status_of(folder / "jobs" / job["id"])
+        job["status"] = JobFolder.of(folder, job["id"]).status()
     return Run(folder, record)
 
 
@@ -200,7 +222,7 @@ def run_record(folder: Path) -> dict[str, Any] | None:
     return _rebuilt(folder)
 
 
-def _inside(job: dict[str, Any]) -> dict[str, Any]:
+def _inside(job: JobEntry) -> JobEntry:
     """An entry whose path cannot lead out of the folder."""
     name = job["id"]
     # Told like a damaged file, so that the results are read instead.
@@ -224,28 +246,6 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
         return None
     seeds = sorted({entry["labels"]["seed"] for entry in entries})
     return {"title": "", "seeds": seeds, "jobs": entries}
-
-
-def status_of(place: Path) -> str:
-    """Done or failed, as the result says; pending where there is none that can be read."""
-    path = result_path(place)
-    if not path.is_file():
-        return "pending"
-    try:
-        return str(read_record(path)["status"])
-    except NewerSchemaError:
-        raise
-    except (Error, KeyError) as error:
-        cure = "run the experiment again to compute it"
-        warnings.warn(f"{path} is damaged ({error}); {cure}", stacklevel=3)
-        return "pending"
-
-
-def drop_damaged(place: Path) -> None:
-    """Move what cannot be read out of the way, so that the job is computed again."""
-    for name in ("result.json", "arrays.npz"):
-        if (place / name).is_file():
-            set_aside(place / name)
 
 
 def make_folder(folder: Path) -> None:

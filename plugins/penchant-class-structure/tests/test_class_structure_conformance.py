@@ -9,6 +9,7 @@ FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
 PRODUCTS = {**FEW, "exact_limit": 0}
 FEWER = {"per_class": 2, "lanczos_steps": 3}  # of products, each of many operations
 LAYERS = {"eigenvalues": 8, "singular_values": 5, "per_class": 4, "training": DRAWN}
+COLLAPSE = {"groups": 5, "permutations": 3, "training": DRAWN}
 LOGISTIC = {"train": 40, "test": 20, "separations": [1.0], "training": {"steps": 0}}
 
 
@@ -26,6 +27,15 @@ def one_network(shape, outputs):
     return network
 
 
+def uneven_network(shape, outputs):
+    """The same network for every seed, whose class means are far from a simplex."""
+    network = testing.tiny_network(shape, outputs)
+    generator = torch.Generator("cpu").manual_seed(2)
+    for value in network.parameters():
+        value.data = 0.4 * torch.randn(value.shape, generator=generator, device="cpu")
+    return network
+
+
 def same_samples(generator):
     """The same samples for every seed, where errors are over random vectors."""
     return testing.tiny_samples(torch.Generator("cpu").manual_seed(3))
@@ -40,6 +50,7 @@ def shuffled_samples(generator):
 
 
 ONE = {"architecture": {"name": "import", "factory": one_network}, "per_class": 10}
+UNEVEN = {"name": "import", "factory": uneven_network}
 VECTORS = {"starts": 2, "iterations": 2, "trace_samples": 2}
 SAME_SAMPLES = {"name": "import", "factory": same_samples}
 STARTS = {**PRODUCTS, **VECTORS, **ONE, "dataset": SAME_SAMPLES}
@@ -84,6 +95,7 @@ NO_EFFECT = {
     "cross-class": {**UNTRAINED, "lanczos_steps": 8, "grid_points": 16},
     "hessian-spectrum": {**UNTRAINED, "lanczos_steps": 8, "grid_points": 16},
     "layer-structure": {**UNTRAINED, "eigenvalues": 8, "singular_values": 5},
+    "neural-collapse": {**UNTRAINED, "per_class": None},
     "logistic-theory": {"train": 200, "test": 100, "separations": [1.0], "training": {"steps": 0}},
 }
 BULK = "the null is a semicircle, not an untrained network, whose E has a tail, too"
@@ -102,6 +114,7 @@ test_conforms = testing.conformance(
         ],
         "layer-structure": LAYERS,
         "logistic-theory": LOGISTIC,
+        "neural-collapse": [COLLAPSE, {**COLLAPSE, "split": "test"}],
     },
     claims={
         "cross-class": [
@@ -115,6 +128,10 @@ test_conforms = testing.conformance(
         ],
         "layer-structure": {**LAYERS, **ONE},
         "logistic-theory": {**LOGISTIC, "test": 40, "training": {"steps": 30}},
+        "neural-collapse": [
+            {**COLLAPSE, "architecture": UNEVEN, "groups": 10},
+            {**COLLAPSE, "architecture": UNEVEN, "groups": 10, "split": "test"},
+        ],
     },
     without_null=WITHOUT_NULL,
     no_effect=NO_EFFECT,

@@ -26,6 +26,7 @@ SMALL = {
     },
     # without the first layer, whose matrix is that of all pixels
     "layer-structure": {"permutations": 1, "eigenvalues": 12, "largest": 64},
+    "neural-collapse": {"permutations": 2, "groups": 2, "eval_every": 1},
     "logistic-theory": {"train": 40, "test": 20, "separations": [1.0]},
     "curvature-proxies": {
         "lanczos_steps": 4,
@@ -58,7 +59,7 @@ def test_every_preset_has_an_example():
     for path in FILES:
         for entry in read(path)["probes"]:
             used.setdefault(entry["name"], set()).add(entry.get("preset"))
-    for probe in ("hessian-spectrum", "cross-class", "layer-structure", "logistic-theory"):
+    for probe in (*SMALL.keys() - {"curvature-proxies"},):
         assert presets(probe) - {"quick"} <= used[probe]
 
 
@@ -83,6 +84,8 @@ def reduced(raw):
         # the largest networks are replaced: a small one shows as well what the probes do
         architecture.clear()
         widths = [6, 6] if layers else [6]
+        if raw["probes"][0]["name"] == "neural-collapse":
+            widths = [12]  # a simplex of ten classes needs nine
         architecture.update(name="mlp", label=name, widths=widths, normalization=normalization)
     for dataset in raw.get("datasets", []):
         dataset.update(per_class=4, test_per_class=4)

@@ -1,6 +1,7 @@
 """Layer moments and their class parts against definitions, sample by sample; weights at a stationary point."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
+import penchant_testing as testing
 import pytest
 import torch
 from penchant_class_structure.numerics.layer_moments import layer_moments
@@ -192,3 +193,18 @@ def test_separated_classes_stand_out_and_permuted_ones_do_not():
     assert true > 10
     assert null < 1
     assert separation(torch.tensor([4.0, 2.0]), torch.tensor([0.5])) == 4
+
+
+def test_products_on_a_device_have_the_networks_precision():
+    network, x, y = build("conv")
+    network, x = network.float(), x.float()
+    expected = layer_moments(network, x, [y], largest=100).moments[1]
+    with testing.emulated_device():
+        device = torch.device("emulated")
+        there = layer_moments(network.to(device), x.to(device), [y.to(device)], largest=100)
+    found = there.moments[1]
+    for name in ("features", "errors", "gradient"):
+        one, other = getattr(found, name), getattr(expected, name)
+        away = float((one - other).norm() / other.norm())
+        # sums in double precision would be equal to 15 digits
+        assert 1e-12 < away < 1e-6, name

@@ -15,6 +15,7 @@ from penchant_gih.declarations.preference import (
     FeaturePreference,
     SamplePruning,
 )
+from torch import nn
 
 CIRCLES = {"name": "two-circles", "input_shape": [4], "train": 20, "test": 10}
 FEW = {"steps": 2, "batch": 10, "learning_rate": 0.1}
@@ -24,8 +25,18 @@ SMALL = {"shape": [4], "training": FEW, "networks": 12, "train": 20, "test": 10}
 ALONG = {"trainings": 6, "networks": 12, "inputs": 1, "training": FEW}
 WIDE = {"name": "mlp", "widths": [4]}
 
+# One network of the user's own, at samples of three classes.
+TRAINED = {
+    "name": "import",
+    "factory": nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)),
+}
+SAMPLES = {"name": "import", "factory": testing.SAMPLES}
+
 PROBES = {
-    "average-geometry": {"shape": [4], "networks": 24, "outputs": 1},
+    "average-geometry": [
+        {"shape": [4], "networks": 24, "outputs": 1},
+        {"architecture": TRAINED, "dataset": SAMPLES, "samples": 40},
+    ],
     "geometry-evolution": [
         {"dataset": CIRCLES, "networks": 12, "eval_steps": [0, 1], "training": ONE},
         {"dataset": CIRCLES, "networks": 24, "architecture": WIDE, "widths": [2]},
@@ -194,6 +205,10 @@ test_conforms = testing.conformance(
     "penchant-gih",
     small={**PROBES, **DATASETS},
     claims=CLAIMS,
+    own={
+        "geometry-training": {**ALONG, "dataset": CIRCLES, "data": "dataset", "inputs": 6},
+        "input-curvature": {"dataset": CIRCLES, "samples": 6},
+    },
     without_null=WITHOUT_NULL,
     no_effect=NO_EFFECT,
     effects=EFFECTS,

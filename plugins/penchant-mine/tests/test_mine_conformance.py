@@ -220,6 +220,14 @@ EFFECTS = {
 test_conforms = testing.conformance(
     "penchant-mine",
     small=SMALL,
+    own={
+        "mutual-information": {
+            "architecture": {"name": "import", "factory": "penchant_testing:tiny_network"},
+            "estimators": {"mutual-information": "gaussian"},
+            "first": "layer:1",
+            "second": "label",
+        },
+    },
     conditional=CONDITIONAL,
     no_effect=NO_EFFECT,
     effects=EFFECTS,

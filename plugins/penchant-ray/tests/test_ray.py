@@ -74,24 +74,19 @@ def test_options_of_the_executor_are_checked_before_anything_runs():
         penchant.run({**raw, "executor": "ray:adress=auto"})
 
 
-def test_a_start_that_takes_too_long_is_tried_again_and_then_told(monkeypatch):
+def test_a_start_that_takes_too_long_is_told(monkeypatch):
     from penchant_ray.declarations import Ray
     from penchant_ray.executors import ray as executor
 
-    tried = []
-
     def late(**arguments):
-        tried.append(arguments)
         raise Exception("The current node timed out during startup.")  # as Ray raises it
 
     monkeypatch.setattr(executor.ray, "init", late)
     told = "there is no Ray cluster on this machine: The current node timed out"
     with pytest.raises(penchant.Error, match=told):
         executor.RayWorkers(Ray(), print, 2, 1)
-    assert len(tried) == 3
     with pytest.raises(penchant.Error, match="there is no Ray cluster on 10.0.0.1:6379"):
         executor.RayWorkers(Ray(address="10.0.0.1:6379"), print, 2, 1)
-    assert len(tried) == 4
 
 
 def test_ray_does_not_take_the_signal_that_stops_a_run(monkeypatch):
@@ -107,11 +102,10 @@ def test_ray_does_not_take_the_signal_that_stops_a_run(monkeypatch):
     monkeypatch.setattr(executor.ray, "is_initialized", lambda: bool(state))
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        executor.connect(Ray())
+        assert executor.connect(Ray())
         assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGTERM, before)
-        executor._started_here = False
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from penchant_class_structure.declarations.cross_class import CrossClass
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.declarations.layer_structure import LayerStructure
 from penchant_class_structure.declarations.logistic_theory import LogisticTheory
+from penchant_class_structure.declarations.neural_collapse import NeuralCollapse
 
 
 @penchant.hookimpl
@@ -24,4 +25,5 @@ def penchant_probes() -> list[type[penchant.Probe]]:
         CrossClass,
         LayerStructure,
         LogisticTheory,
+        NeuralCollapse,
     ]

@@ -9,12 +9,13 @@ from penchant.errors import Error
 
 from penchant_import.pixels import read_input
 
-INPUTS = "image images img pixel_values input inputs x data features".split()
+INPUTS = "image images img pixel_values input_ids input inputs x data features".split()
+BESIDE = ("attention_mask", "token_type_ids")  # what models of tokens take beside these
 LABELS = "label labels target targets y".split()
 
 
-def input_and_label(columns: Iterable[Any]) -> tuple[str, str]:
-    """The names of the two columns that hold inputs and labels.
+def input_and_label(columns: Iterable[Any]) -> tuple[tuple[str, ...], str]:
+    """The names of the columns that hold inputs and labels; tokens may have a mask beside them.
 
     Raises:
         Error: There is not exactly one of each.
@@ -23,11 +24,22 @@ def input_and_label(columns: Iterable[Any]) -> tuple[str, str]:
     inputs = [name for name in names if name in INPUTS]
     labels = [name for name in names if name in LABELS]
     if len(inputs) == len(labels) == 1:
-        return inputs[0], labels[0]
+        beside = [name for name in BESIDE if name in names and inputs == ["input_ids"]]
+        return (*inputs, *beside), labels[0]
     found = ", ".join(names)
     expected = "one column such as image and one such as label"
     hint = "rename them, or give (inputs, labels)"
     raise Error(f"the data have {found}, expected {expected}; {hint}")
+
+
+def together(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """The inputs of a sample or of many; tokens and their mask as one, (..., names, positions)."""
+    import torch
+
+    first, *others = names
+    if not others:
+        return columns[first]
+    return torch.stack([torch.as_tensor(columns[name]) for name in names], dim=-2)
 
 
 def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
@@ -55,7 +67,7 @@ class Rows:
 
     def __init__(self, dataset: Any) -> None:
         self._source = dataset
-        self._names: tuple[str, str] | None = None
+        self._names: tuple[tuple[str, ...], str] | None = None
         # The first row stands for all of them.
         first = dataset[0]
         if isinstance(first, Mapping):
@@ -64,6 +76,11 @@ class Rows:
             kind = type(first).__name__
             raise Error(f"a sample of the dataset is {kind}, expected a pair (input, label)")
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the columns of inputs, where rows have names."""
+        return self._names[0] if self._names else ()
+
     def __len__(self) -> int:
         return len(self._source)
 
@@ -71,7 +88,8 @@ class Rows:
         row = self._source[index]
         # A dict becomes a pair first.
         if self._names is not None:
-            row = [row[name] for name in self._names]
+            inputs, name = self._names
+            row = [together(row, inputs), row[name]]
         given, label = row
         return read_input(given), label
 
@@ -95,7 +113,7 @@ class Batches:
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for batch in self.batches:
             inputs, label = input_and_label(batch)
-            given = batch[inputs]
+            given = together(batch, inputs)
             labels = batch[label]
             # A single label has no axis along which samples are counted.
             if not getattr(labels, "ndim", 0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
-from penchant import Architecture, Dataset, option
+from penchant import Architecture, Dataset, Error, option
 from penchant.components.targets import resolve
 
 
@@ -32,12 +32,28 @@ class ImportedArchitecture(Architecture):
     output: str | None = option(
         None, 'entry of the returned value that is the output, such as logits or "0"; None: all'
     )
-    unit: int | None = option(
-        None, "index of the only output to measure, from 0; None: all", at_least=0
+    unit: int | tuple[int, ...] | None = option(
+        None,
+        "index of the only output to measure, from 0; its position along each axis where "
+        "outputs have several, such as [0, 2, 2]; none: all",
+        at_least=0,
+    )
+
+    input_names: tuple[str, ...] = option(
+        (),
+        "names by which it takes the parts of an input of several, such as "
+        '["input_ids", "attention_mask"]; none: one input, by position',
+    )
+    inputs_from: str | None = option(
+        None,
+        "a layer whose outputs count as the inputs, such as an embedding of tokens: samples are "
+        "what it gives for them; none: the inputs themselves",
     )
 
     def __attrs_post_init__(self) -> None:
         """Replace a text that names a module by the module: every worker is sent its weights."""
+        if self.input_names and self.inputs_from is not None:
+            raise Error("a network that begins at a layer has one input: leave out input_names")
         if not isinstance(self.factory, str):
             return
         found = resolve(self.factory, "the architecture 'import'")
@@ -50,14 +66,15 @@ class ImportedDataset(Dataset):
     """Your own data: (inputs, labels), train and test pairs of these, or torch datasets.
 
     Also columns or rows with names, such as Hugging Face's: one called image (or x, inputs,
-    pixel_values, ...) and one called label (or y, labels, target, ...). A callable that returns one
-    of these also works. Without test data, a random fifth of the samples (per class if labels are
-    classes) is the test set; the seed selects it. Integer labels are classes, which count from 0;
-    one-hot rows and strings are numbered. Bytes and pictures are divided by 255. Memory-mapped
-    inputs, a torch `DataLoader` and any other iterable of batches are not loaded at once: probes
-    read them in batches, with the same results, unless they need all inputs at once. An experiment
-    file can name any importable function here, and running the experiment calls it: run only files
-    you trust.
+    pixel_values, input_ids, ...) and one called label (or y, labels, target, ...). A callable that
+    returns one of these also works. Without test data, a random fifth of the samples (per class if
+    labels are classes) is the test set; the seed selects it. Integer labels are classes, which
+    count from 0; one-hot rows and strings are numbered; one label per token is one for each
+    position, -100 for none. Bytes and pictures are divided by 255; other integers stay integers.
+    Memory-mapped inputs, a torch `DataLoader` and any other iterable of batches are not loaded at
+    once: probes read them in batches, with the same results, unless they need all inputs at once.
+    An experiment file can name any importable function here, and running the experiment calls it:
+    run only files you trust.
     """
 
     name = "import"
@@ -66,4 +83,7 @@ class ImportedDataset(Dataset):
 
     factory: Any = option(
         help="package.module:function, or in Python the callable or the data itself", target=True
+    )
+    classes: int | None = option(
+        None, "how many classes there are, where labels do not show all; none: those", at_least=1
     )

@@ -11,8 +11,9 @@ from typing import Any
 from penchant.components.targets import resolve
 from penchant.errors import Error
 
-from penchant_import.columns import Batches, Rows, input_and_label, train_and_test
+from penchant_import.columns import Batches, Rows, input_and_label, together, train_and_test
 from penchant_import.declarations import ImportedArchitecture, ImportedDataset
+from penchant_import.inputs import begin_at, by_name
 from penchant_import.labels import numbered, read_labels
 from penchant_import.output import choose
 from penchant_import.pixels import is_picture, read_input, scaled
@@ -30,8 +31,7 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
     if isinstance(source, nn.Module):
         # On the host, where networks are checked; the context moves it to its device.
         network = copy.deepcopy(source).cpu()
-        choose(network, options.output, options.unit)
-        return network
+        return _prepared(network, options, shape)
     factory = resolve(source, "the architecture 'import'")
     network = _call(factory, shape=shape, outputs=outputs)
     if not isinstance(network, nn.Module):
@@ -42,7 +42,16 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
         hint = "make one at every call, or give the module itself to measure that one"
         raise Error(f"the factory {source!r} returns the same module every time; {hint}")
     _handed_out.add(network)
+    return _prepared(network, options, shape)
+
+
+def _prepared(network: Any, options: ImportedArchitecture, shape: tuple[int, ...]) -> Any:
+    """The network with hooks for what the options say of its inputs and outputs."""
     choose(network, options.output, options.unit)
+    if options.input_names:
+        by_name(network, options.input_names)
+    if options.inputs_from is not None:
+        begin_at(network, options.inputs_from, shape)
     return network
 
 
@@ -99,7 +108,12 @@ def load(options: ImportedDataset, generator: Any) -> Any:
     parts = [_read(part, conventions, warnings) for part in _parts(source)]
     inputs, read = zip(*parts)
     # Classes of all parts are numbered together.
-    labels, classes = numbered(read, conventions)
+    labels, classes = numbered(read, conventions, _positions(inputs[0]), options.classes)
+    if options.classes is not None:
+        if not classes or options.classes < classes:
+            found = f"labels up to {classes - 1}" if classes else "labels that are numbers"
+            raise Error(f"classes = {options.classes}, but the data have {found}")
+        classes = options.classes
     pairs = list(zip(inputs, labels))
     if len(pairs) == 1:
         pairs = _split(pairs[0], generator, conventions)
@@ -111,6 +125,13 @@ def load(options: ImportedDataset, generator: Any) -> Any:
         conventions=conventions,
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _positions(inputs: Any) -> int | None:
+    """Positions of inputs that are tokens, the last axis."""
+    from penchant_numerics.data import WHOLE, stored_type
+
+    return inputs.shape[-1] if stored_type(inputs) in WHOLE else None
 
 
 def _is_factory(source: Any) -> bool:
@@ -147,9 +168,10 @@ def _read(
     warnings: list[str],
 ) -> tuple[Any, Any]:
     """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
+    names: tuple[str, ...] = ()
     if isinstance(value, Mapping):
-        first, second = input_and_label(value)
-        value = (value[first], value[second])
+        names, label = input_and_label(value)
+        value = (together(value, names), value[label])
     if _is_streamed(value):
         return _streamed(value, conventions)
     # What is in memory: two columns, or samples one after another.
@@ -158,7 +180,7 @@ def _read(
         inputs = _column(first)
         labels = read_labels(second)
     elif hasattr(value, "__getitem__") and hasattr(value, "__len__"):
-        inputs, labels = _stacked(value)
+        inputs, labels, names = _stacked(value)
     else:
         kind = type(value).__name__
         raise Error(f"expected (inputs, labels) or a torch dataset, found {kind}")
@@ -170,7 +192,21 @@ def _read(
     if len(inputs) != len(labels):
         found = f"{len(inputs)} inputs but {len(labels)} labels"
         raise Error(f"got {found}; the numbers must match")
+    if len(names) > 1:
+        return _with_mask(inputs, names, conventions), labels
     return scaled(inputs, conventions, warnings), labels
+
+
+def _with_mask(inputs: Any, names: tuple[str, ...], conventions: dict[str, str]) -> Any:
+    """Tokens (samples, names, positions) with what stands beside them, unless that says nothing."""
+    if names == ("input_ids", "attention_mask") and bool((inputs[:, 1] == 1).all()):
+        conventions["inputs"] = "input_ids, as they are; attention_mask is 1 everywhere"
+        return inputs[:, 0].long()
+    listed = ", ".join(names)
+    conventions["inputs"] = (
+        f"{listed} as one; the network takes them by name: input_names = {[*names]}"
+    )
+    return inputs.long()
 
 
 def _column(values: Any) -> Any:
@@ -233,8 +269,8 @@ def _with_pairs(value: Any) -> Any:
     return value
 
 
-def _stacked(dataset: Any) -> tuple[Any, Any]:
-    """The samples of a dataset, one after another."""
+def _stacked(dataset: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    """The samples of a dataset, one after another, and the names of their inputs."""
     if not len(dataset):
         raise Error("the dataset has no samples")
     rows = Rows(dataset)
@@ -244,7 +280,7 @@ def _stacked(dataset: Any) -> tuple[Any, Any]:
         given, label = rows[index]
         inputs.append(given)
         labels.append(label)
-    return _stack(inputs), read_labels(labels)
+    return _stack(inputs), read_labels(labels), rows.inputs
 
 
 def _stack(inputs: list[Any]) -> Any:

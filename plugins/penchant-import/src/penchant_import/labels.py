@@ -41,12 +41,19 @@ def read_labels(values: Any) -> Any:
         raise Error(f"labels must be classes, numbers or text, found {found}: {error}") from error
 
 
-def numbered(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[Any], int]:
+def numbered(
+    parts: Sequence[Any],
+    conventions: dict[str, str],
+    positions: int | None = None,
+    classes: int | None = None,
+) -> tuple[list[Any], int]:
     """Labels of all parts of a dataset, as tensors, and the number of classes; 0 for numbers.
 
     Args:
         parts: Labels of each part, as `read_labels` gives them.
         conventions: Told what was done with them.
+        positions: Positions of an input, each of which may have a label; None: it has none.
+        classes: How many classes there are; None: those that occur.
 
     Raises:
         Error: What they mean is not clear.
@@ -65,8 +72,8 @@ def numbered(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[An
         raise Error("labels of train and test have different shapes, expected the same")
     if ndim == 1:
         whole = [part.long() for part in parts]
-        return whole, _counted(whole)
-    return _of_rows(parts, conventions)
+        return whole, _counted(whole, classes)
+    return _of_rows(parts, conventions, positions)
 
 
 def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[list[Any], int]:
@@ -86,8 +93,10 @@ def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[l
     return found, len(names)
 
 
-def _of_rows(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[Any], int]:
-    """Whole numbers in rows: a column of classes, or one-hot."""
+def _of_rows(
+    parts: Sequence[Any], conventions: dict[str, str], positions: int | None
+) -> tuple[list[Any], int]:
+    """Whole numbers in rows: a column of classes, one-hot, or a class for each position."""
     lengths = parts[0].shape[1:]
     rows = len(lengths) == 1
     if rows and lengths[0] == 1:
@@ -98,11 +107,20 @@ def _of_rows(parts: Sequence[Any], conventions: dict[str, str]) -> tuple[list[An
         classes = [part.long().argmax(1) for part in parts]
         conventions["labels"] = "one-hot rows, read as classes"
         return classes, int(lengths[0])
-    # Neither: nobody can say what they mean.
+    if rows and lengths[0] == positions:
+        whole = [part.long() for part in parts]
+        from penchant_numerics.sequences import IGNORED
+
+        known = [part[part != IGNORED] for part in whole]
+        if all(len(part) for part in known):
+            conventions["labels"] = "a class for each position of a sequence, -100 for none"
+            # Tokens that do not occur are classes as well.
+            return whole, max(int(part.max()) for part in known) + 1
+    # Neither: their meaning is unknown.
     size = " x ".join(map(str, lengths))
     found = f"labels are whole numbers, {size} per sample, and not one-hot"
-    expected = "expected one class per sample, or floating-point numbers to be fitted"
-    raise Error(f"{found}: {expected}")
+    expected = "expected one class per sample, or one for each position of the input"
+    raise Error(f"{found}: {expected}, or floating-point numbers to be fitted")
 
 
 def _is_one_hot(rows: Any) -> bool:
@@ -123,14 +141,14 @@ def _tell_of_numbers(parts: Sequence[Any], conventions: dict[str, str]) -> None:
     conventions["labels"] = "numbers to be fitted, although all are whole; integers are classes"
 
 
-def _counted(parts: Sequence[Any]) -> int:
-    """How many classes there are; refuses those that do not count from 0."""
+def _counted(parts: Sequence[Any], classes: int | None = None) -> int:
+    """How many classes there are; refuses those that do not count from 0, unless it is said."""
     lowest = min(int(part.min()) for part in parts)
     highest = max(int(part.max()) for part in parts)
-    if lowest > 0:
+    if lowest > 0 and classes is None:
         raise Error(
             f"labels run from {lowest} to {highest}, expected classes that count from 0: subtract "
             f"{lowest}; or, where some classes have no samples, give "
-            "penchant_numerics.data.Data(train, test, classes)"
+            "penchant_numerics.data.Data(train, test, classes), or the option classes"
         )
     return highest + 1

@@ -12,33 +12,39 @@ from penchant import Error
 from penchant.components.output import parts, told
 from penchant.errors import suggestion
 
+Unit = int | tuple[int, ...] | None
 
-def choose(network: Any, output: str | None, unit: int | None) -> None:
+
+def choose(network: Any, output: str | None, unit: Unit) -> None:
     """Let a network give a part of what it returns.
 
     Args:
         network: The network; it is changed.
         output: The part: a key of a dict, an attribute such as logits, a position such as "0".
-        unit: Of several numbers a sample the only one that is kept.
+        unit: Of several numbers per sample the only one that is kept: its place along each axis.
     """
     if output is None and unit is None:
         return
     network.register_forward_hook(functools.partial(_chosen, output=output, unit=unit))
 
 
-def _chosen(
-    network: Any, inputs: Any, returned: Any, *, output: str | None, unit: int | None
-) -> Any:
+def _chosen(network: Any, inputs: Any, returned: Any, *, output: str | None, unit: Unit) -> Any:
     found = returned if output is None else _part(returned, output)
     if unit is None:
         return found
     if not hasattr(found, "ndim"):
         raise Error(f"the network returns {told(found)}")
-    if found.ndim != 2 or unit >= found.shape[1]:
+    place = (unit,) if isinstance(unit, int) else tuple(unit)
+    _, *lengths = found.shape
+    outside = any(number >= length for number, length in zip(place, lengths))
+    if len(place) != len(lengths) or outside:
         size = " x ".join(map(str, found.shape))
-        raise Error(f"the network gives {size}, expected samples x outputs with output {unit}")
+        if isinstance(unit, int) and len(lengths) < 2:
+            raise Error(f"the network gives {size}, expected samples x outputs with output {unit}")
+        hint = f"unit = {[0] * len(lengths)} is the first of them"
+        raise Error(f"the network gives {size}, which has no unit {list(place)}; {hint}")
     # An axis of length 1 stays: the network has one output.
-    return found[:, unit : unit + 1]
+    return found[(slice(None), *place)][:, None]
 
 
 def _part(returned: object, name: str) -> Any:

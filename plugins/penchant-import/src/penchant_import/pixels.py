@@ -35,7 +35,7 @@ def read_input(value: Any) -> Any:
 
 
 def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any:
-    """Inputs as floating-point numbers; bytes are pixels, other numbers keep their values.
+    """Inputs as numbers: bytes are pixels, whole numbers stay whole, others keep their values.
 
     Args:
         inputs: All inputs of a part.
@@ -61,7 +61,9 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
         warnings.append(f"{found}, used as they are: divide by 255 if these are pixels")
     if inputs.is_floating_point():
         return inputs
-    return inputs.float()
+    # Tokens stay whole: a network that wants features says so when it is tried.
+    conventions["inputs"] = "whole numbers, as they are"
+    return inputs.long()
 
 
 def _looks_like_bytes(inputs: Any) -> bool:

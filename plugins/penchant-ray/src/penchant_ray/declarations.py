@@ -21,7 +21,7 @@ class Ray(penchant.Executor):
     attempts = 5
 
     address: str | None = penchant.option(
-        None, "address of a cluster, or auto for the one here; by default one is started"
+        None, "host:port of a cluster, or auto for the one here; by default one is started"
     )
     cpus_per_worker: float = penchant.option(1.0, "cores that Ray reserves for a worker", above=0)
     gpus_per_worker: float = penchant.option(

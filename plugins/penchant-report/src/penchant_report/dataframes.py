@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error, suggestion
+from penchant.results.steps import BY_STEP, STEPS, is_by_step
 
-_AXES = ("architecture", "dataset", "seed")
+_AXES = ("architecture", "dataset", "seed", "step")
 _PARTS = ("stderr", "null", "null_spread")
 
 
@@ -43,6 +44,8 @@ def result_dataset(result: Any) -> Any:
         base = name.removesuffix("-stderr")
         owner = base if base in result.arrays else name
         axes = _axes_of(owner, array.shape, result.labels)
+        if _is_along_steps(name, result):
+            axes = ["step"]
         used.update(axes)
         about = abouts.get(name, "")
         variables[name] = (axes, array, {"about": about})
@@ -57,12 +60,22 @@ def result_dataset(result: Any) -> Any:
         key = name if name not in variables else f"quantity {name}"
         variables[key] = ((), value, facts)
     # Labels of axes that no array has are left out.
-    coordinates = {}
+    coordinates: dict[str, Any] = {}
     for axis, names in result.labels.items():
         if axis in used:
             coordinates[axis] = list(names)
+    if "step" in used:
+        coordinates["step"] = variables.pop(STEPS)[1]
     title = result.record.get("id", "")
     return xarray.Dataset(variables, coordinates, {"id": title})
+
+
+def _is_along_steps(name: str, result: Any) -> bool:
+    """Is it a quantity along the steps of a trajectory, or these steps?"""
+    if not is_by_step(result):
+        return False
+    base, found, _ = name.rpartition(BY_STEP)
+    return name == STEPS or bool(found and base)
 
 
 def _axes_of(
@@ -105,6 +118,10 @@ def run_dataset(rows: Sequence[Mapping[str, Any]], probe: str | None) -> Any:
         labels = [row[axis] for row in chosen if axis in row]
         if labels:
             coordinates[axis] = list(dict.fromkeys(labels))
+    # Steps of several trajectories in one order; a job without any has none of them.
+    if "step" in coordinates:
+        coordinates["step"] = sorted(coordinates["step"])
+        chosen = [row for row in chosen if "step" in row]
     by_quantity: dict[str, list[Mapping[str, Any]]] = {}
     for row in chosen:
         own = by_quantity.setdefault(row["quantity"], [])

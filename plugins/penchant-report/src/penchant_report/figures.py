@@ -12,6 +12,9 @@ from typing import Any
 import attrs
 from penchant.components.targets import resolve
 from penchant.errors import Error
+from penchant.results.steps import is_by_step
+
+from penchant_report.step_curves import NAME, over_steps
 
 STYLE = Path(__file__).with_name("penchant.mplstyle")
 LARGEST_SVG = 400_000  # bytes: thousands of points are a picture, not a drawing
@@ -57,6 +60,10 @@ def figures_of(target: Any, result: Any, *, style: bool = True) -> dict[str, Any
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise Error(f"figures must be a dict of names, found {kind}")
+    # What the probe draws is of the last state.
+    if is_by_step(result) and result.quantities:
+        with figure_style(ours=style):
+            return {NAME: over_steps(result), **found}
     return found
 
 

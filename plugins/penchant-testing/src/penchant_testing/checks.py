@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 from penchant.api import run
-from penchant.components.component import AXES, Estimator, Probe
+from penchant.components.component import Estimator, Probe
 from penchant.components.names import placeholders
 from penchant.components.options import hints
 from penchant.components.roles import role_of
+from penchant.components.taking import AXES
 from penchant.components.targets import check_parameters, resolve
 from penchant.components.training import Training
 from penchant.experiments.experiment import build
@@ -24,7 +25,6 @@ from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
 
-from penchant_testing.emulated_device import NAME, Counts, emulated_device
 from penchant_testing.parts import architecture, context, dataset, experiment
 from penchant_testing.strictness import no_trace, strict_devices
 
@@ -401,43 +401,6 @@ def _is_labelled(axes: Any) -> bool:
     own = axes.get_xlabel() or axes.get_ylabel()
     shared = figure.get_supxlabel() or figure.get_supylabel()
     return bool(own or shared)
-
-
-def check_on_device(
-    name: str,
-    folder: Path,
-    parts: Mapping[str, Any],
-    expected: Result,
-) -> Counts:
-    """Runs on an emulated device, and gives the numbers it gives on the CPU.
-
-    Args:
-        name: The probe's name.
-        folder: The run folder.
-        parts: What it is given, and its options.
-        expected: Its result on the CPU.
-
-    Returns:
-        What was counted on the device.
-    """
-    raw = experiment(name, parts)
-    raw.update(executor="serial", device=NAME, figures=False)
-    with emulated_device() as counts:
-        found = only_result(run(raw, out=folder))
-    # Without inputs there need be nothing to compute there.
-    if expected.shape:
-        assert counts.launches, f"{name} launched nothing on the device"
-    for key, quantity in expected.quantities.items():
-        other = found.quantities[key]
-        if quantity.missing and other.missing:
-            continue
-        # Close in itself, or compared with its error: chunks are summed in another order.
-        relative = CLOSE * abs(quantity.value)
-        uncertain = 0.2 * (quantity.stderr or 0.0)
-        tolerance = max(relative, uncertain, 1e-6)
-        far = abs(other.value - quantity.value)
-        assert far <= tolerance, f"{name}: {key} is {other} on the device, {quantity} on the CPU"
-    return counts
 
 
 def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: Any) -> Result:

@@ -11,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from penchant.api import run
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Offer
 from penchant.results.result import Result, read_result
 
 from penchant_testing import checks
 from penchant_testing.claims import check_claims
+from penchant_testing.emulated_device import NAME, emulated_device
 from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
-from penchant_testing.on_cuda import check_on_cuda
-from penchant_testing.parts import only_job
+from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
+from penchant_testing.on_device import ROUNDING, check_on_device
+from penchant_testing.parts import experiment, only_job
+from penchant_testing.takes import check_takes
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
 
@@ -56,13 +60,6 @@ def offers(distribution: str) -> list[Offer]:
     return found
 
 
-def has_cuda() -> bool:
-    """Is there a GPU that torch can use?"""
-    import torch
-
-    return bool(torch.cuda.is_available())
-
-
 def label(offer: Offer) -> str:
     """A name for a test of this component."""
     component = offer.component
@@ -79,6 +76,7 @@ def conformance(
     without_null: Mapping[str, Mapping[str, str]] | None = None,
     no_effect: Mapping[str, Mapping[str, Any]] | None = None,
     effects: Mapping[str, Mapping[str, str]] | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
     """A parametrised test: every property of every component of a distribution.
 
@@ -99,6 +97,8 @@ def conformance(
             network (`training` with `steps = 0`), or shuffled labels. Over twelve seeds no
             quantity may be significant in more than two.
         effects: Probe to quantities that differ from their null in that run, each with its reason.
+        own: Probe to the parts of a small run on a trained network, a trajectory or tokens, where
+            its first small run does not fit these.
 
     Returns:
         A test function for pytest.
@@ -112,13 +112,14 @@ def conformance(
         without_null=dict(without_null or {}),
         no_effect=dict(no_effect or {}),
         effects=dict(effects or {}),
+        own=dict(own or {}),
     )
     properties = _properties(distribution, dict(small or {}), exceptions)
     cases = []
     for each in properties:
         marks = [pytest.mark.slow] if each.slow else []
         if each.cuda:
-            without = pytest.mark.skipif(not has_cuda(), reason="no CUDA device")
+            without = pytest.mark.skipif(not has_tested_device(), reason="no CUDA device")
             marks = [pytest.mark.cuda, without]
         case = pytest.param(each, id=each.name, marks=marks)
         cases.append(case)
@@ -140,6 +141,7 @@ class _Exceptions:
     without_null: dict[str, Mapping[str, str]]
     no_effect: dict[str, Mapping[str, Any]]
     effects: dict[str, Mapping[str, str]]
+    own: dict[str, Mapping[str, Any]]
 
     @property
     def names(self) -> set[str]:
@@ -151,6 +153,7 @@ class _Exceptions:
             *self.without_null,
             *self.no_effect,
             *self.effects,
+            *self.own,
         }
 
 
@@ -185,6 +188,8 @@ def _properties(
     if probes:
         check = functools.partial(check_processes, probes)
         yield Property("same-in-processes", check)
+        on_device = functools.partial(check_processes_on_device, probes)
+        yield Property("same-in-processes-on-device", on_device, slow=True)
 
 
 def _of_a_declaration(offer: Offer) -> Iterator[Property]:
@@ -229,6 +234,7 @@ def _of_a_probe(
     yield Property(f"{of}-same-twice", small.same_twice)
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
+    yield Property(f"{of}-takes", small.takes)
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
@@ -293,16 +299,21 @@ class _SmallProbe:
         read = read_result(subfolder)
         checks.assert_same(result, read, "the disk")
 
+    def takes(self, folder: Path) -> None:
+        parts = self.exceptions.own.get(self.cls.name, self.runs[0])
+        check_takes(self.cls, parts, folder)
+
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())
 
     def device(self, folder: Path) -> None:
         for subfolder, parts, result in self._subfolders(folder):
-            checks.check_on_device(self.cls.name, subfolder, parts, result)
+            check_on_device(self.cls.name, subfolder, parts, result)
 
     def cuda(self, folder: Path) -> None:
-        for subfolder, parts, result in self._subfolders(folder):
-            check_on_cuda(self.cls.name, subfolder, parts, result)
+        with on_tested_device() as device:
+            for subfolder, parts, result in self._subfolders(folder):
+                check_on_cuda(self.cls.name, subfolder, parts, result, device=device)
 
     def _subfolders(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
         """A folder for each run elsewhere, its parts, and what it gave here."""
@@ -401,6 +412,20 @@ def check_rooms(offer: Offer) -> None:
         expected = rooms[kind]
         subfolder, _, _ = target.partition(":")
         assert subfolder.startswith(expected), f"{cls.name}: {target} is not in {expected}"
+
+
+def check_processes_on_device(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:
+    """Every probe gives the same in two worker processes with the emulated device as in one."""
+    parts = {"figures": False, "device": NAME}
+    with emulated_device(rounding=ROUNDING):
+        jobs = {name: only_job(name, {**runs[0], **parts}) for name, runs in probes.items()}
+        run_in_processes(list(jobs.values()), folder / "processes")
+        for name, job in jobs.items():
+            there = read_result(folder / "processes" / "jobs" / job.id)
+            assert there.status == "done", f"{name} failed in processes: {there.error}"
+            raw = {**experiment(name, {**probes[name][0], **parts}), "executor": "serial"}
+            here = checks.only_result(run(raw, out=folder / name))
+            checks.assert_same(here, there, f"{name}: processes on the device")
 
 
 def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:

@@ -4,9 +4,14 @@ Tensors on the emulated device hold numbers of the host, but refuse to mix with 
 as those of CUDA do (tensors without axes and indices of the host are allowed), refuse generators of
 the host in their factories, and refuse `.numpy()`. There are two such devices, `emulated:0` and
 `emulated:1`, whose tensors do not mix either. Launches, transfers and every point where a
-real device would make the host wait are counted, each with the line of code that caused it. Values
-exist, so control flow that reads a number runs; time, memory and the numerics of a real device do
-not show.
+real device would make the host wait are counted, each with the line of code that caused it; so are
+operators that have no deterministic kernel on CUDA. Values exist, so control flow that reads a
+number runs; time does not show.
+
+What CUDA's libraries refuse is refused: least squares without full rank, and derivatives of
+recurrent layers in evaluation mode. Backward passes run in an empty context, as in autograd's own
+threads. On request sums differ in their last bits, and memory has a limit. Worker processes that
+are started inside have the device too; their counts stay with them.
 
     with emulated_device() as counts:
         penchant.measure("nad", architecture="lenet", device="emulated", executor="serial")
@@ -17,15 +22,29 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import contextvars
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+from penchant.execution import processes
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
+from penchant_testing.cuda_rules import (
+    RecurrentLayersOfCudnn,
+    as_tf32,
+    is_unordered,
+    refuse_lstsq,
+    rounded,
+)
+from penchant_testing.emulated_memory import Memory
+from penchant_testing.fused_cells import FUSED
+
 NAME = "emulated"
+_OWN = str(Path(__file__).parent)
 DEVICES = 2
 _aten = torch.ops.aten
 
@@ -60,12 +79,21 @@ _ANSWERS = ("_local_scalar_dense", "equal", "is_same_size")  # give Python value
 
 
 class Counts:
-    """What happened on the device, by kind and by the line that caused it."""
+    """What happened on the device, by kind and by the line that caused it.
 
-    def __init__(self) -> None:
+    Args:
+        memory: The device's memory.
+        rounding: Units in the last place by which sums differ from the CPU's.
+    """
+
+    def __init__(self, memory: Memory | None = None, rounding: int = 0) -> None:
+        self.memory = memory or Memory()
+        self.rounding = rounding
         self.launches = 0
         self.operators: collections.Counter[str] = collections.Counter()
         self.syncs: collections.Counter[tuple[str, str]] = collections.Counter()
+        # Operators without a deterministic kernel on CUDA.
+        self.nondeterministic: collections.Counter[tuple[str, str]] = collections.Counter()
         self.bytes_to_host = 0
         self.bytes_to_device = 0
 
@@ -104,11 +132,11 @@ _counts: list[Counts] = []
 
 
 def _line() -> str:
-    """The innermost line that belongs neither to torch, its modes, nor this module."""
+    """The innermost line that belongs neither to torch, its modes, nor this package."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        own = name == __file__ or f"{NAME}_device" in name
+        own = name.startswith(_OWN)
         library = "/torch/" in name or "<" in name or "/contextlib" in name
         library = library or frame.f_code.co_name == "__torch_function__"
         if not own and not library:
@@ -139,6 +167,9 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
             requires_grad=False,
         )
         made.held = held
+        # A tensor may outlive the context it was made in.
+        if _counts:
+            _counts[-1].memory.hold(made)
         return made
 
     def __repr__(self, **options: Any) -> str:
@@ -217,6 +248,8 @@ class _Call:
         """Check, count, compute on the host, and give the result its device."""
         self._refuse_mixing()
         self._refuse_generator()
+        if self.ours:
+            self._keep_cudas_rules()
         self._count_waiting()
         found = self._computed()
         # Python values have no device; results of the host keep theirs.
@@ -229,7 +262,18 @@ class _Call:
             _counts[-1].launches += 1
             _counts[-1].operators[self.name] += 1
         placed = functools.partial(_on_device, index=self.index)
-        return self._aliased(_each(placed, found))
+        try:
+            results = _each(placed, found)
+        except torch.OutOfMemoryError as error:
+            raise _counts[-1].memory.error_of(self.name, error) from None
+        return self._aliased(results)
+
+    def _keep_cudas_rules(self) -> None:
+        """Note operators without a deterministic kernel; refuse what cuSOLVER cannot solve."""
+        if is_unordered(self.name, self.args, dict(self.kwargs)):
+            _counts[-1].nondeterministic[self.name, _line()] += 1
+        if self.name == "linalg_lstsq":
+            refuse_lstsq(self._held_args, self._held_kwargs)
 
     def _aliased(self, found: Any) -> Any:
         return return_and_correct_aliasing(self.func, self.args, self.kwargs, found)
@@ -315,14 +359,16 @@ class _Call:
 
     def _computed(self) -> Any:
         """The result in the host's memory."""
-        args = self._held_args
+        args = as_tf32(self.name, self._held_args) if self.ours else self._held_args
         kwargs = self._held_kwargs
         if self.asks_for_device:
             kwargs["device"] = torch.device("cpu")
         # Autograd's symbolic zeros have no storage; these are made.
         if self.name == "_efficientzerotensor":
             return torch.zeros(args[0], dtype=kwargs.get("dtype"), device="cpu")
-        return self.func(*args, **kwargs)
+        function = FUSED.get(self.name, self.func)
+        result = function(*args, **kwargs)
+        return rounded(self.name, result, _counts[-1].rounding) if self.ours else result
 
 
 def _each(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
@@ -400,13 +446,18 @@ _register()
 
 @contextlib.contextmanager
 def _backward_in_one_thread() -> Iterator[None]:
-    """Backward passes in the thread that asks: autograd has another for the first device only."""
+    """Backward passes in the thread that asks: autograd has another for the first device only.
+
+    They run in an empty context, because context variables do not reach autograd's threads.
+    """
     # For every pass, because leaving torch's inference mode turns threads on again.
     run = torch.autograd._engine_run_backward
 
     def alone(*args: Any, **kwargs: Any) -> Any:
-        with torch.autograd.set_multithreading_enabled(False):
-            return run(*args, **kwargs)
+        memory = _counts[-1].memory
+        with memory.backward_pass(), torch.autograd.set_multithreading_enabled(False):
+            empty = contextvars.Context()
+            return empty.run(run, *args, **kwargs)
 
     torch.autograd._engine_run_backward = alone
     try:
@@ -416,17 +467,56 @@ def _backward_in_one_thread() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def emulated_device() -> Iterator[Counts]:
-    """Devices called "emulated" for what runs inside; yields what is counted there."""
+def _in_workers(options: dict[str, Any]) -> Iterator[None]:
+    """Worker processes that are started inside have the device."""
+    before = processes.serve
+    processes.serve = functools.partial(_serve, options)
+    try:
+        yield
+    finally:
+        processes.serve = before
+
+
+def _serve(options: dict[str, Any], *arguments: Any) -> None:
+    """A worker process with the device."""
+    serve = processes.serve
+    with emulated_device(**options):
+        serve(*arguments)
+
+
+@contextlib.contextmanager
+def emulated_device(
+    *,
+    limit: int | None = None,
+    hidden: bool = False,
+    rounding: int = 0,
+) -> Iterator[Counts]:
+    """Devices called "emulated" for what runs inside.
+
+    Args:
+        limit: Bytes that each device has; beyond them operators raise `torch.OutOfMemoryError`.
+        hidden: Whether convolutions and products beyond the limit raise the errors of cuDNN and
+            cuBLAS in its place, as those do that find no room for their workspace.
+        rounding: Units in the last place by which products, sums and norms differ from the CPU's.
+
+    Yields:
+        What is counted there.
+    """
+    options = {"limit": limit, "hidden": hidden, "rounding": rounding}
     put: Callable[[bool], None] = torch.__future__.set_overwrite_module_params_on_conversion
     before = torch.__future__.get_overwrite_module_params_on_conversion()
-    counts = Counts()
+    counts = Counts(Memory(limit, hidden=hidden), rounding)
     _counts.append(counts)
     # Parameters of a wrapper class cannot be moved in place, and literals stay on the host.
     put(True)
     torch._C._set_only_lift_cpu_tensors(True)
     try:
-        with _Mode(), _backward_in_one_thread():
+        with (
+            _Mode(),
+            _backward_in_one_thread(),
+            RecurrentLayersOfCudnn(NAME),
+            _in_workers(options),
+        ):
             yield counts
     finally:
         torch._C._set_only_lift_cpu_tensors(False)

@@ -1,14 +1,16 @@
 """A probe on a real GPU: runs, gives the same twice, and what it gives on the CPU.
 
-Every conformance test has these under the mark `cuda`, so that whoever has a GPU runs one command,
-`make test-cuda`. Seconds go to the file that `PENCHANT_CUDA_TABLE` names, one line a run.
+Every conformance test has these under the mark `cuda`, so that one command runs them on a GPU,
+`make test-cuda`. Seconds go to the file that `PENCHANT_CUDA_TABLE` names, one line for each run.
+With `PENCHANT_CUDA_DEVICE=emulated` the emulated device takes the place of the GPU.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,34 @@ from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 
 from penchant_testing.checks import CLOSE, assert_same, only_result
+from penchant_testing.emulated_device import NAME, emulated_device
+from penchant_testing.on_device import ROUNDING
 from penchant_testing.parts import experiment
 
 TABLE = "PENCHANT_CUDA_TABLE"
+DEVICE = "PENCHANT_CUDA_DEVICE"
 ERRORS = 6.0  # standard errors by which two honest measurements may differ
+
+
+def tested_device() -> str:
+    """The device that tests marked `cuda` run on: a GPU, or the emulated device in its place."""
+    return os.environ.get(DEVICE, "cuda")
+
+
+def has_tested_device() -> bool:
+    """Is it there?"""
+    import torch
+
+    return tested_device() == NAME or bool(torch.cuda.is_available())
+
+
+@contextlib.contextmanager
+def on_tested_device() -> Iterator[str]:
+    """The device that tests marked `cuda` run on, for what runs inside."""
+    device = tested_device()
+    emulation = emulated_device(rounding=ROUNDING) if device == NAME else contextlib.nullcontext()
+    with emulation:
+        yield device
 
 
 def check_on_cuda(

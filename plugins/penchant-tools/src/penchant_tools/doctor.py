@@ -16,7 +16,7 @@ from penchant.components.component import Dataset
 from penchant.errors import Error
 from penchant.execution.environment import job_device, place, without_torchs_own_warnings
 from penchant.execution.loading import loaded
-from penchant.execution.networks import BoundArchitecture
+from penchant.execution.networks import FROM_EMBEDDING, BoundArchitecture
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
 from penchant.experiments.jobs import Choice
@@ -211,6 +211,8 @@ class _Patient:
         self.network: Any = None
         self.refused: set[str] = set()  # axes whose component cannot be used here
         self.failing: dict[str, str] = {}  # derivatives that do not work, and why
+        self.tokens: Any = None  # some inputs that are whole numbers; None: inputs are not
+        self.positions: int | None = None  # of a sequence with a label each
 
     @property
     def has_dataset(self) -> bool:
@@ -244,6 +246,9 @@ class _Patient:
         self.dataset = table
         self.shape = tuple(data.shape)
         self.outputs = data.outputs
+        self.positions = data.positions
+        if data.has_tokens:
+            self.tokens = data.train.inputs[:SAMPLES]
         labels = f"{data.classes} classes" if data.classes else "labels that are numbers"
         size = " x ".join(map(str, self.shape))
         train, test = len(data.train.inputs), len(data.test.inputs)
@@ -262,7 +267,8 @@ class _Patient:
             component = with_arrays(offer.component.bind(options, name))
             shape = tuple(self.shape)
             bound = BoundArchitecture(component, name, shape, self.outputs, seed=0)
-            bound.check()
+            example = None if self.tokens is None else self.tokens[:1]
+            bound.check(example=example, positions=self.positions)
             network = bound(0)
         except Error as error:
             self.refused.add("architecture")
@@ -275,13 +281,18 @@ class _Patient:
         yield from _layers(network)
         # As probes prepare it before they differentiate twice.
         prepared = safe(network)
+        attempts = ATTEMPTS
+        if self.tokens is not None:
+            yield Finding("derivatives in the input", f"none: it takes tokens; {FROM_EMBEDDING}")
+            attempts = {SECOND: _double_backward}
         with without_torchs_own_warnings():
-            for what, attempt in ATTEMPTS.items():
-                problem = _problem(attempt, prepared, self.shape)
+            for what, attempt in attempts.items():
+                problem = _problem(attempt, prepared, self.shape, self.tokens)
                 if problem:
                     self.failing[what] = problem
                 yield Finding(what, problem or "works", well=not problem)
-            yield from _orders(prepared, self.shape)
+            if self.tokens is None:
+                yield from _orders(prepared, self.shape)
 
     def check_probes(self) -> Iterator[Finding]:
         """Which probes can measure it, in three forms, and why not the others."""
@@ -468,11 +479,12 @@ def _problem(
     attempt: Callable[..., Any],
     network: Any,
     shape: tuple[int, ...],
+    tokens: Any = None,
 ) -> str:
     """What goes wrong with a derivative; empty where it works and its number is right."""
     problem = ""
     for point in range(POINTS):
-        inputs = _samples(shape, point)
+        inputs = _samples(shape, point) if tokens is None else tokens
         # In double precision, and on a copy: what is tried leaves nothing behind.
         patient = copy.deepcopy(network).double()
         try:

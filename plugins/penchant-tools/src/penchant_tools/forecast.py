@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.errors import Error
-from penchant.execution.attempts import refusal, run_job
+from penchant.execution.attempts import run_job
 from penchant.execution.environment import default_workers, peak_memory, place
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
-from penchant.results.files import read_json
+from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
 from penchant_numerics.rehearsal import Clock, rehearsed
 
+from penchant_tools.refusals import refusal
 from penchant_tools.rehearsing import RehearsingPool
 
 LONGEST = 5.0  # seconds of a rehearsal that is then given up
@@ -187,7 +187,7 @@ def forecast(
         What it would cost.
     """
     starting = _loading()
-    waiting = [job for job in jobs if not _is_done(folder, job)]
+    waiting = [job for job in jobs if not JobFolder.of(folder, job.id).is_current(job.key)]
     workers = _workers(experiment, waiting)
     by_cell: dict[str, list[Job]] = {}
     for job in waiting:
@@ -281,18 +281,6 @@ def _loading() -> float:
     return time.process_time()
 
 
-def _is_done(folder: Path, job: Job) -> bool:
-    """Is its result there? Only looks: a run would also mend what is damaged."""
-    path = folder / "jobs" / job.id / "result.json"
-    try:
-        record = read_json(path)
-    except (Error, OSError):
-        return False
-    key = record.get("key")
-    status = record.get("status")
-    return key == job.key and status == "done"
-
-
 def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:
     """How many jobs or shards are done at a time."""
     executor = experiment.executor
@@ -325,7 +313,7 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
         with rehearsed(clock), _given_up(clock, LONGEST), warnings.catch_warnings():
             # Numbers that stand for others may well not be finite.
             warnings.simplefilter("ignore")
-            result = run_job(job, folder, pool=pool, notify=_nobody)
+            result = run_job(job, folder, pool=pool)
     except GivenUpError as error:
         # It was raised outside of the probe: while a result was kept, or a figure drawn.
         result = Result(record={"error": type(error).__name__})
@@ -433,7 +421,3 @@ def _passed(job: Job) -> Callable[[], float]:
     if device == "cpu" and job.settings.threads == 1:
         return time.process_time
     return time.perf_counter
-
-
-def _nobody(*event: Any, **facts: Any) -> None:
-    """Whom progress of a rehearsal is told to."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
-from penchant.execution.pools import Function
+from penchant.execution.mapping import Function
 from penchant_numerics.rehearsal import Clock
 
 ENOUGH = 1.0  # seconds after which no further shard of a map is done

@@ -85,6 +85,9 @@ class HessianSpectrum(penchant.Probe):
     Chebyshev, Markov and Stieltjes. The tail is fitted in the range that the steps resolve, in at
     least six bins over one decade; an exponential fit is given for comparison.
 
+    Of sequences with a loss at every position the mean is over positions and errors are over
+    sequences; beyond 1,000 positions x classes the trace of G is by labels drawn from the network.
+
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 3, 4, 14, 16 and 17. Log densities are densities in the logarithm: the factor
     1/theta printed there is left out.
@@ -102,6 +105,7 @@ class HessianSpectrum(penchant.Probe):
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
     takes = ("fresh", "trained")
+    accepts = ("sequences",)
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
     presets = {
@@ -155,7 +159,9 @@ class HessianSpectrum(penchant.Probe):
         MATRICES, "matrices to measure; the cost of each is the same", choices=MATRICES
     )
     loss: str = penchant.option(
-        "training", LOSS, choices=("training", "cross-entropy", "squared-error")
+        "training",
+        f'{LOSS}; cross-entropy, squared-error, or with matrices = ["hessian"] also '
+        "binary-cross-entropy or module:function",
     )
     deflate: bool = penchant.option(
         True, "compute leading eigenvalues one by one and give them their exact mass"

@@ -16,6 +16,7 @@ Reference: Efron, The jackknife, the bootstrap and other resampling plans, 1982,
 from __future__ import annotations
 
 import torch
+from penchant_numerics.sequences import are_sequences
 from torch import Tensor
 
 from penchant_class_structure.numerics.decomposition import Decomposition
@@ -30,7 +31,8 @@ def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
 
     Returns:
         The error; None with fewer than two samples. A class of one sample has no spread of its own:
-        where there is one, the spread is that around the mean of all.
+        where there is one, the spread is that around the mean of all. So it is of sequences, whose
+        labels (n, positions) are no classes of samples.
 
     >>> numbers = torch.tensor([1.0, 3.0, 101.0, 103.0], device="cpu")
     >>> round(stderr_of(numbers, torch.tensor([0, 0, 1, 1], device="cpu")), 6)
@@ -40,6 +42,8 @@ def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
     if count < 2:
         return None
     own = contributions.double().cpu()
+    if are_sequences(labels):
+        return float(own.std()) / count**0.5
     classes, sizes = labels.cpu().unique(return_counts=True)
     if int(sizes.min()) < 2:
         return float(own.std()) / count**0.5

@@ -25,6 +25,7 @@ from penchant_numerics.layer_passes import (
     layer_pass,
     seen_at_positions,
 )
+from penchant_numerics.linear_layers import weight_matrix
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.sample_bytes import fitting_batch
@@ -116,7 +117,7 @@ def layer_moments(
     for name in features.layers:
         # matrices of inputs and of outputs are kept
         module = network.get_submodule(name)
-        if max(module.weight.flatten(1).shape) <= largest:
+        if max(weight_matrix(module).shape) <= largest:
             small[name] = module
         else:
             found.wide.append(name)
@@ -225,7 +226,7 @@ class _Passes:
         for name in passed.layers:
             own = self._layer_errors(passed, name, errors.pop(name)).flatten(0, 1)
             rows = self._seen(passed, name).flatten(0, 1)
-            moments[name].gradient += own.T @ rows / len(self.inputs)
+            moments[name].gradient += self._product(own, rows) / len(self.inputs)
 
     def _errors(self, passed: LayerPass, cotangent: Tensor) -> Errors:
         """Errors of all layers, use by use."""
@@ -251,6 +252,18 @@ class _Passes:
         layer_errors = errors_at_positions(layer, passed.inputs(name), errors)
         return layer_errors.to(self.wide)
 
+    def _product(self, left: Tensor, right: Tensor) -> Tensor:
+        """The matrix left^T right of a batch; sums of batches are in double precision.
+
+        GPUs for consumers multiply in double precision at 1/64 of their speed, so that on devices
+        products have the network's precision.
+        """
+        if left.device.type == "cpu":
+            return left.T @ right
+        own = self.outputs.layout.dtype
+        product = left.to(own).T @ right.to(own)
+        return product.to(self.wide)
+
     def _add_features(
         self,
         layer: LayerMoments,
@@ -260,7 +273,7 @@ class _Passes:
         """Add what a layer saw, (n, t, d)."""
         positions = h.shape[1]
         rows = h.flatten(0, 1)
-        layer.features += rows.T @ rows / (len(self.inputs) * positions)
+        layer.features += self._product(rows, rows) / (len(self.inputs) * positions)
 
         # a sample's positions are of its class
         inputs = h.sum(1)
@@ -280,7 +293,7 @@ class _Passes:
         """Add errors (n, t, o) towards one c', of probabilities p (n,)."""
         weights = p / len(self.inputs)
         weighted = (delta * weights[:, None, None]).flatten(0, 1)
-        layer.errors += delta.flatten(0, 1).T @ weighted
+        layer.errors += self._product(delta.flatten(0, 1), weighted)
         by_sample = delta.sum(1)
         errors = by_sample * weights[:, None]
         for sums, labels in zip(layer.sums, labellings):
@@ -291,7 +304,7 @@ class _Passes:
 
     def _empty(self, name: str, positions: int) -> LayerMoments:
         """Sums without any samples; a position counts as a sample."""
-        weight = self.layers[name].weight.detach().flatten(1).to(self.wide)
+        weight = weight_matrix(self.layers[name]).detach().to(self.wide)
         o, d = weight.shape
         C = self.p.shape[1]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from penchant_numerics import memory
+from penchant_numerics.data import in_precision
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.moments import accumulation_dtype
@@ -111,7 +112,8 @@ def sample_space(
     rows = len(inputs) * classes
     if rows <= exact_limit and matrix_fits(rows):
         wide = accumulation_dtype(inputs.device)
-        return _as_matrix(copy.deepcopy(network).to(wide), inputs.to(wide), batch)
+        precise = copy.deepcopy(network).to(wide)
+        return _as_matrix(precise, in_precision(inputs, wide), batch)
 
     # too many rows for a matrix: products with V and V^T
     G = multi_device(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import penchant
 import torch
 from penchant_numerics import memory
-from penchant_numerics.data import Samples
+from penchant_numerics.data import Samples, in_precision
 from penchant_numerics.eigenpairs import (
     Eigenpairs,
     exact_pairs,
@@ -22,6 +22,17 @@ from penchant_numerics.lanczos_quadrature import BASIS_SHARE
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.multi_device import multi_device, neighbours
 from penchant_numerics.operators import Dense, Operator
+from penchant_numerics.sequence_columns import (
+    DRAWS,
+    MOST_OUTPUTS,
+    gauss_newton_columns,
+    numbers_of,
+)
+from penchant_numerics.sequences import (
+    are_sequences,
+    contributions_to_mean,
+    positions_counted,
+)
 from penchant_numerics.spectra import spanning_grid
 from penchant_numerics.spectral_density import (
     Quadrature,
@@ -95,6 +106,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
     loss = measured_loss(options, context)
+    _check_loss(loss, options)
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
@@ -109,8 +121,20 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
-        conventions=_conventions(options, parts, loss),
+        conventions=_conventions(options, parts, loss, _terms(context.data.train.labels)),
         missing=tuple(missing),
+    )
+
+
+def _check_loss(loss: str, options: HessianSpectrum) -> None:
+    """G and E are known for two losses; the Hessian for every one."""
+    known = ("cross-entropy", "squared-error")
+    if loss in known or options.matrices == ("hessian",):
+        return
+    found = f"found {loss!r} and matrices {list(options.matrices)}"
+    listed = " and ".join(known)
+    raise penchant.Error(
+        f'G and E are taken for {listed}, {found}: matrices = ["hessian"] takes any loss'
     )
 
 
@@ -122,6 +146,11 @@ def _samples(
     """The samples of a split that are looked at."""
     given = getattr(context.data, split)
     classes = classes_looked_at(options, context)
+    if are_sequences(given.labels):
+        # they have no class: as many altogether
+        count = options.per_class or len(given.labels)
+        numbers = torch.arange(len(given.labels), device=given.labels.device)
+        return given.select(numbers[:count])
     return chosen(given, options.per_class, classes)
 
 
@@ -136,11 +165,19 @@ def _say_what_it_takes(
     work = work_ahead(
         options,
         leading=_leading_count(options, context),
-        outputs=classes_looked_at(options, context),
+        outputs=_columns(parts[0], classes_looked_at(options, context)),
         samples=counts,
         forward=forward_operations(network, parts[0].inputs),
     )
     say_if_long(work, sum(counts), context)
+
+
+def _columns(samples: Samples, classes: int) -> int:
+    """Columns of a sample in the trace of G."""
+    if not are_sequences(samples.labels):
+        return classes
+    every = samples.labels.shape[1] * classes
+    return every if every <= MOST_OUTPUTS else DRAWS
 
 
 def _refuse_many_vectors(options: HessianSpectrum, context: penchant.Context) -> None:
@@ -214,7 +251,7 @@ def _operators(
         # all eigenvalues are wanted, small ones too: in double precision
         wide = accumulation_dtype(data.inputs.device)
         network = copy.deepcopy(network).to(wide)
-        data = Samples(data.inputs.to(wide), data.labels)
+        data = Samples(in_precision(data.inputs, wide), data.labels)
 
     # E needs both, so that each is there where one is asked for
     made: dict[str, Operator] = {}
@@ -407,15 +444,14 @@ def _traces(
     of_samples = None
     if "gauss-newton" in spectra:
         with saying(context):
-            traces = sample_traces(given.network, given.samples.inputs, loss=given.loss)
-        traces = traces.double()
+            traces = _sample_traces(given, context)
 
         # exact for these samples, whatever the size of the network
         of_samples = float(traces.mean())
         found["trace-gauss-newton"] = penchant.Quantity(
             of_samples,
             stderr=stderr_of(traces, given.samples.labels),
-            over="samples",
+            over=_units(given),
             count=len(traces),
         )
     if "hessian" not in spectra:
@@ -443,6 +479,34 @@ def _traces(
     return dict(sorted(found.items(), reverse=True))
 
 
+def _sample_traces(given: Measured, context: penchant.Context) -> Tensor:
+    """What each sample, or sequence, contributes to the trace of G; their mean is the trace."""
+    samples = given.samples
+    if not are_sequences(samples.labels):
+        return sample_traces(given.network, samples.inputs, loss=given.loss).double()
+    generator = context.generator("labels", given.split)
+    columns, convention = gauss_newton_columns(
+        given.network, samples, loss=given.loss, generator=generator
+    )
+    context.conventions[f"trace of G ({given.split})"] = convention
+    traces = sample_traces(columns, numbers_of(samples.inputs), loss="squared-error").double()
+    return _contributions(traces, samples.labels)
+
+
+def _contributions(of_samples: Tensor, labels: Tensor) -> Tensor:
+    """Contributions (n,) to a mean over positions, from parts (n,) whose mean it is."""
+    if not are_sequences(labels):
+        return of_samples
+    counts = positions_counted(labels)
+    sums = of_samples * counts.sum() / len(labels)
+    return contributions_to_mean(sums, counts)
+
+
+def _units(given: Measured) -> str:
+    """What standard errors are over."""
+    return "sequences" if are_sequences(given.samples.labels) else "samples"
+
+
 def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchant.Quantity]:
     """The largest eigenvalues of the Hessian and of G."""
     found = {}
@@ -456,7 +520,7 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
         if name == "gauss-newton" and spectrum.leading is not None:
             stderr = _stderr_over_samples(given, spectrum.leading)
             quantity = penchant.Quantity(
-                value, stderr=stderr, over="samples", count=len(given.samples.labels)
+                value, stderr=stderr, over=_units(given), count=len(given.samples.labels)
             )
         elif spectrum.exact:
             quantity = penchant.Quantity(value, exact=True)
@@ -474,10 +538,10 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
 
 def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     """What other samples would change in the largest eigenvalue, to first order: x^T G_i x."""
-    inputs = given.samples.inputs
+    inputs, labels = given.samples
     G = GaussNewton(
         given.network,
-        (inputs, None),
+        (inputs, labels if are_sequences(labels) else None),
         loss=given.loss,
         keep=0,
         check=False,
@@ -487,7 +551,7 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     # |V_i^T x|^2 is a sample's part
     products = G.factor().adjoint(first).double()
     by_sample = products.reshape(len(inputs), -1).square().sum(1)
-    return stderr_of(by_sample * len(inputs), given.samples.labels)
+    return stderr_of(_contributions(by_sample * len(inputs), labels), labels)
 
 
 def _residual_of_largest(spectrum: Spectrum) -> float:
@@ -522,7 +586,16 @@ def _negative(measure: Quadrature, options: HessianSpectrum) -> dict[str, pencha
     }
 
 
-def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> dict[str, str]:
+def _terms(labels: Tensor) -> str:
+    """What the loss is a mean over."""
+    if are_sequences(labels):
+        return "positions whose label is not -100; errors over sequences"
+    return "samples"
+
+
+def _conventions(
+    options: HessianSpectrum, parts: dict[str, str], loss: str, terms: str
+) -> dict[str, str]:
     leading = "not deflated"
     if options.deflate:
         leading = f"leading eigenvalues by {options.method}, with their exact mass"
@@ -535,7 +608,7 @@ def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> 
     }
     fisher = "; G is the true Fisher" if loss == "cross-entropy" else ""
     return {
-        "loss": f"{names[loss]}, mean over samples{fisher}",
+        "loss": f"{names.get(loss, loss)}, mean over {terms}{fisher}",
         "samples": "; ".join(named),
         "density": f"{leading}; Gaussian bumps at Ritz values, "
         f"{options.lanczos_steps} Lanczos steps",

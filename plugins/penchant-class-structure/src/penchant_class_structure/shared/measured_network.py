@@ -12,6 +12,12 @@ import torch
 from penchant_numerics import memory
 from penchant_numerics.data import Samples
 from penchant_numerics.safety import safe
+from penchant_numerics.sequences import (
+    IGNORED,
+    are_sequences,
+    contributions_to_mean,
+    positions_counted,
+)
 from penchant_numerics.statistics import accuracy
 from penchant_numerics.trainer import evaluate, loss_function, outputs
 from torch import Tensor, nn
@@ -76,6 +82,11 @@ def classes_looked_at(options: SomeClasses, context: penchant.Context) -> int:
     there = context.data.classes
     if options.classes is None:
         return there
+    if are_sequences(context.data.train.labels):
+        raise penchant.Error(
+            f"classes chooses samples by their class, found {options.classes} and sequences, whose "
+            "positions have one each"
+        )
     if options.classes > there:
         raise penchant.Error(f"classes must be at most {there}, found {options.classes}")
     context.conventions["classes"] = (
@@ -98,6 +109,11 @@ def of_classes(
 
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
     """The first `per_class` samples of each of the first classes, in their order; None: all."""
+    if are_sequences(samples.labels):
+        raise penchant.Error(
+            "the structure of classes needs one class per sample, found sequences with one per "
+            "position"
+        )
     others = samples.labels >= classes
     if bool(others.any()):
         looked_at = torch.nonzero(~others)[:, 0]
@@ -147,6 +163,8 @@ def check_cross_entropy(options: Options, context: penchant.Context) -> None:
 def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantity:
     """The mean loss with its standard error over samples; null: the best constant outputs."""
     value, _ = evaluate(network, samples, loss=loss)
+    if are_sequences(samples.labels):
+        return _loss_on_sequences(network, samples, loss, value)
     given = outputs(network, samples.inputs)
 
     # the same loss, sample by sample, for its spread
@@ -160,6 +178,28 @@ def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantit
         over="samples",
         count=count,
         null=_constant_loss(samples.labels, loss, given.shape[1]),
+    )
+
+
+def _loss_on_sequences(
+    network: nn.Module, samples: Samples, loss: str, value: float
+) -> penchant.Quantity:
+    """The mean over positions, whose standard error is over sequences."""
+    mean_loss = loss_function(loss)
+    counts = positions_counted(samples.labels)
+    sums = []
+    for row, label, count in zip(samples.inputs, samples.labels, counts):
+        with torch.no_grad():
+            own = mean_loss(network(row[None]), label[None])
+        sums.append(own * count)
+    each = contributions_to_mean(torch.stack(sums), counts)
+    labels = samples.labels[samples.labels != IGNORED]
+    return penchant.Quantity(
+        value,
+        stderr=stderr_of(each, samples.labels),
+        over="sequences",
+        count=len(each),
+        null=_constant_loss(labels, loss, 2),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import penchant
+from penchant_numerics.sequences import are_sequences
 from torch import nn
 
 from penchant_curvature.declarations import Cfac
@@ -15,6 +16,10 @@ def estimate(
 ) -> LayerOperators:
     """Estimator of the role `curvature`."""
     labels = data[1]
+    if are_sequences(labels):
+        raise penchant.Error(
+            "cfac needs one class per sample, found sequences with one per position"
+        )
     if labels is None or labels.is_floating_point():
         found = "none" if labels is None else labels.dtype
         raise penchant.Error(f"cfac needs labels that are classes, found {found}")

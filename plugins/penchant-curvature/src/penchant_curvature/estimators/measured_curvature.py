@@ -7,6 +7,12 @@ from collections.abc import Sequence
 import penchant
 from penchant_numerics.determinism import NotDeterministicError, check_deterministic
 from penchant_numerics.gauss_newton import conventions
+from penchant_numerics.sequence_columns import (
+    empirical_columns,
+    gauss_newton_columns,
+    numbers_of,
+)
+from penchant_numerics.sequences import are_sequences
 from torch import Tensor, nn
 
 from penchant_curvature.declarations import Curvature, Factored
@@ -27,6 +33,11 @@ def by_columns(
 ) -> LayerOperators:
     """Curvature as a sum of outer products of gradients: every parameter is represented."""
     _check_network(network, data)
+    loss = loss_of(options, context, data[1])
+    if are_sequences(data[1]):
+        empirical = columns == "empirical"
+        network, data = _of_sequences(context, network, data, loss, empirical=empirical)
+        loss, columns = "squared-error", "gauss-newton"
     covered = coverage(network, data[0])
     _check_gradients(network, data, covered, options)
     return column_operators(
@@ -34,7 +45,7 @@ def by_columns(
         data,
         covered,
         columns=columns,
-        loss=loss_of(options, context),
+        loss=loss,
         blocks=options.blocks,
         bias=options.bias,
         batch=options.batch,
@@ -52,6 +63,10 @@ def by_factors(
 ) -> LayerOperators:
     """Kronecker factors, with errors independent of inputs inside groups (n,) of samples."""
     _check_network(network, data)
+    loss = loss_of(options, context, data[1])
+    if are_sequences(data[1]):
+        network, data = _of_sequences(context, network, data, loss)
+        loss = "squared-error"
     covered = coverage(network, data[0])
     _check_coverage(covered, options, context)
     context.conventions[f"{options.name}: positions"] = options.positions
@@ -61,7 +76,7 @@ def by_factors(
             data,
             covered,
             groups,
-            loss=loss_of(options, context),
+            loss=loss,
             blocks=options.blocks,
             bias=options.bias,
             batch=options.batch,
@@ -70,6 +85,31 @@ def by_factors(
         )
     except IndefiniteError as error:
         raise penchant.Error(f"{options.name}: {error}") from None
+
+
+def _of_sequences(
+    context: penchant.Context,
+    network: nn.Module,
+    data: Data,
+    loss: str,
+    *,
+    empirical: bool = False,
+) -> tuple[nn.Module, Data]:
+    """Sequences as samples with few outputs, whose gradients are columns of the curvature.
+
+    With half the squared error, the curvature of such a network is that of the sequences.
+    """
+    numbers = numbers_of(data[0])
+    if empirical:
+        if loss != "cross-entropy":
+            raise penchant.Error(
+                f"the empirical Fisher of sequences needs cross-entropy, found {loss}"
+            )
+        return empirical_columns(network, data), (numbers, None)
+    generator = context.generator("labels")
+    columns, convention = gauss_newton_columns(network, data, loss=loss, generator=generator)
+    context.conventions["curvature: columns"] = convention
+    return columns, (numbers, None)
 
 
 def _check_network(network: nn.Module, data: Data) -> None:
@@ -97,7 +137,7 @@ def _check_gradients(network: nn.Module, data: Data, covered: Coverage, options:
             ) from error
 
 
-def loss_of(options: Curvature, context: penchant.Context) -> str:
+def loss_of(options: Curvature, context: penchant.Context, labels: Tensor | None = None) -> str:
     """The loss whose curvature is meant: the one asked for, else that of the training; recorded."""
     # the measurement's loss is the training's, unless asked otherwise
     training = context.training
@@ -105,7 +145,8 @@ def loss_of(options: Curvature, context: penchant.Context) -> str:
     loss = trained if options.loss == "training" else options.loss
 
     # the result says which loss, and what of it
-    for name, text in conventions(loss, "mean").items():
+    sequences = are_sequences(labels)
+    for name, text in conventions(loss, "mean", sequences=sequences).items():
         context.conventions[f"curvature: {name}"] = text
     biases = "with their layer's weights" if options.bias else "left out"
     context.conventions["curvature: biases"] = biases

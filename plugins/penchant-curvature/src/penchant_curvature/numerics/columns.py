@@ -142,6 +142,7 @@ def _stored(samples: LayerSamples) -> tuple[Layer, Stored]:
         o,
         d,
         bias=samples.has_bias,
+        transposed=samples.transposed,
     )
     if columns:
         return layer, Gradients(torch.cat(columns))

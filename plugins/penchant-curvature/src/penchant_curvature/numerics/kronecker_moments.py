@@ -17,6 +17,7 @@ import torch
 from penchant_numerics import memory
 from penchant_numerics.gauss_newton import batch_size, loss_factor_times
 from penchant_numerics.layer_passes import layer_pass
+from penchant_numerics.linear_layers import weight_matrix
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.sample_bytes import fitting_batch
@@ -67,8 +68,8 @@ class MomentPasses:
         """Bytes of every layer's factors."""
         found = {}
         for name, module in self.modules.items():
-            weight = module.weight
-            width = weight[0].numel() + self.biases[name]
+            weight = weight_matrix(module)
+            width = weight.shape[1] + self.biases[name]
             of_a_group = width**2 + len(weight) ** 2
             numbers = len(self.members) * of_a_group
 

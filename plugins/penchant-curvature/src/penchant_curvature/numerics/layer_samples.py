@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import torch
 from penchant_numerics.gauss_newton import batch_size
 from penchant_numerics.layer_features import Factored, TangentFeatures
+from penchant_numerics.linear_layers import is_transposed
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.sample_bytes import fitting_batch
 from torch import Tensor, nn
@@ -93,6 +94,7 @@ class LayerSamples:
         self.features = TangentFeatures(network, self.inputs[:8], parameters=chosen)
         self.factored = layer in self.features.layers
         self.has_bias = self.factored and names[1] in chosen
+        self.transposed = self.factored and is_transposed(network.get_submodule(layer))
         if columns == "empirical" and self.labels is None:
             raise ValueError("the empirical Fisher needs labels, found none")
         self.batch = batch or self._fitting_batch()

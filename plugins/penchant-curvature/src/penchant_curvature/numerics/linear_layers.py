@@ -21,6 +21,8 @@ _SEEN = 8  # samples that show whether a layer's gradient is that of its inputs 
 class Layer:
     """A layer's parameters as a matrix (out, width); with `bias`, the last column is the bias.
 
+    A `transposed` layer has its weights as (width, out) in flat rows.
+
     >>> layer = Layer("fc", 2, 3, bias=True)
     >>> matrix = layer.matrices(torch.tensor([[1.0, 2.0, 3.0, 4.0, 10.0, 20.0]], device="cpu"))
     >>> matrix.tolist()
@@ -33,6 +35,7 @@ class Layer:
     out: int
     width: int
     bias: bool
+    transposed: bool = False
 
     @property
     def size(self) -> int:
@@ -42,24 +45,36 @@ class Layer:
     def matrices(self, rows: Tensor) -> Tensor:
         """Matrices (k, out, width) of flat rows (k, size)."""
         if not self.bias:
-            return rows.reshape(-1, self.out, self.width)
+            return self._shaped(rows, self.width)
 
         # weights come first in a flat row, then biases
         inputs = self.width - 1
         weights = self.out * inputs
         weight, bias = rows.split([weights, self.out], dim=1)
-        weight = weight.reshape(-1, self.out, inputs)
+        weight = self._shaped(weight, inputs)
         column = bias[:, :, None]  # (k, out, 1)
         return torch.cat([weight, column], dim=2)
 
     def rows(self, matrices: Tensor) -> Tensor:
         """Flat rows (k, size) of matrices (k, out, width)."""
         if not self.bias:
-            return matrices.flatten(1)
+            return self._flat(matrices)
         # the bias is the last column, and comes last in a flat row
-        weight = matrices[:, :, :-1].flatten(1)
+        weight = self._flat(matrices[:, :, :-1])
         bias = matrices[:, :, -1]
         return torch.cat([weight, bias], dim=1)
+
+    def _shaped(self, rows: Tensor, inputs: int) -> Tensor:
+        """Weights (k, out, inputs) of flat rows."""
+        if self.transposed:
+            return rows.reshape(-1, inputs, self.out).mT
+        return rows.reshape(-1, self.out, inputs)
+
+    def _flat(self, weights: Tensor) -> Tensor:
+        """Flat rows of weights (k, out, inputs)."""
+        if self.transposed:
+            return weights.mT.flatten(1)
+        return weights.flatten(1)
 
 
 @dataclass(frozen=True)
@@ -94,8 +109,8 @@ class Coverage:
 def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
     """Layers whose gradients are sums of errors times inputs.
 
-    These are Linear, Conv1d and Conv2d without groups, not tied to another, whose first axis is the
-    sample.
+    These are Linear, Conv1d and Conv2d without groups, and GPT-2's Conv1D, not tied to another,
+    whose first axis is the sample.
 
     >>> network = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))
     >>> found = coverage(network, torch.ones(4, 2, device="cpu"))

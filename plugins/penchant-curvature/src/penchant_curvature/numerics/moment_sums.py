@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from penchant_numerics.linear_layers import input_positions
+from penchant_numerics.linear_layers import input_positions, is_transposed, weight_matrix
 from penchant_numerics.moments import accumulation_dtype
 from torch import Tensor, nn
 
@@ -201,7 +201,8 @@ class LayerSums:
         """Add the errors of all uses towards one column of L."""
         columns_of_uses = [_error_columns(self.module, each) for each in uses if each is not None]
         if self._needs_sums:
-            total = self.module.weight.new_zeros(len(self.module.weight), samples)
+            weight = weight_matrix(self.module)
+            total = weight.new_zeros(len(weight), samples)
             for each in columns_of_uses:
                 total += each.unflatten(1, (samples, -1)).sum(2)
             self.totals[-1].append(total.T)
@@ -241,9 +242,15 @@ class LayerSums:
         Delta = [self.Delta[group] for group in groups]
 
         # a bias is one more input
-        weight = self.module.weight
-        width = weight[0].numel() + self.bias
-        layer = Layer(name, len(weight), width, bias=self.bias)
+        weight = weight_matrix(self.module)
+        width = weight.shape[1] + self.bias
+        layer = Layer(
+            name,
+            len(weight),
+            width,
+            bias=self.bias,
+            transposed=is_transposed(self.module),
+        )
         return layer, Moments(H, Delta, roots, inputs, errors)
 
     def _root(self, group: int) -> Tensor | None:
@@ -282,7 +289,7 @@ def _side_by_side(columns: Sequence[Tensor]) -> Tensor:
 
 def _input_columns(module: nn.Module, inputs: Tensor) -> Tensor:
     """What a layer sees, (d, samples x positions), sample after sample."""
-    if isinstance(module, nn.Linear):
+    if not isinstance(module, nn.Conv1d | nn.Conv2d):
         rows = inputs.reshape(-1, inputs.shape[-1])
         return rows.T
     patches = input_positions(module, inputs).transpose(1, 2)  # (n, d, t)
@@ -292,7 +299,7 @@ def _input_columns(module: nn.Module, inputs: Tensor) -> Tensor:
 
 def _error_columns(module: nn.Module, errors: Tensor) -> Tensor:
     """Errors (o, samples x positions), sample after sample."""
-    if isinstance(module, nn.Linear):
+    if not isinstance(module, nn.Conv1d | nn.Conv2d):
         rows = errors.reshape(-1, errors.shape[-1])
         return rows.T
     positions = errors.flatten(2)  # (n, o, t)

@@ -17,6 +17,7 @@ from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import Eigenpairs, leading_pairs
 from penchant_numerics.estimates import LayerCurvature
 from penchant_numerics.safety import safe
+from penchant_numerics.sequences import are_sequences
 from penchant_numerics.spectra import common_log_grid, largest_gap, subspace_overlap
 from penchant_numerics.spectral_density import Quadrature, exact_quadrature, quadrature
 from torch import Tensor, nn
@@ -44,6 +45,11 @@ def chosen_samples(context: penchant.Context) -> Samples:
     """The first samples of each class, in their order."""
     options: CurvatureProxies = context.options
     samples = getattr(context.data, options.split)
+    if are_sequences(samples.labels):
+        raise penchant.Error(
+            "curvature-proxies compares curvatures class by class and needs one class per sample, "
+            "found sequences with one per position; the estimators themselves take sequences"
+        )
     if options.per_class is not None:
         samples = samples.first_of_each_class(options.per_class)
     return samples

@@ -43,13 +43,19 @@ class AverageGeometry(penchant.Probe):
     The mean is over fresh networks and over inputs: normal ones, zero, or those of a dataset
     (options of the estimator). Null: gradients with the same norms in random directions.
 
+    Of a trained network of your own it is E_x[g g^T] over samples of its dataset, g the gradient of
+    the output, of the difference of two logits, or of the logit of the sample's class; standard
+    errors are over samples. Nulls are then gradients with their pixels in random order, and with
+    the phases of their waves in random order, which keeps the amplitude at every frequency.
+
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1 and figure 9.
     """
 
     name = "average-geometry"
     example = "penchant probe average-geometry -a lenet --shape 1,16,16"
     question = "To which input directions is an architecture most sensitive before training?"
-    needs = ("architecture",)
+    needs = ("architecture", "continuous-inputs")
+    takes = ("fresh", "trained")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.average_geometry:run"
@@ -61,7 +67,10 @@ class AverageGeometry(penchant.Probe):
         "rank": "number of eigenvalues above rounding",
         "corr-isotropic": "Corr(G, I), the norm of G from independent groups of networks",
         "beyond-null": "number of eigenvalues outside null-edges",
-        "low-frequencies": "share of the trace in waves of eight pixels or longer",
+        "low-frequencies": "share of the trace in waves of eight pixels or longer; null: isotropic "
+        "gradients; for a trained network, gradients with shuffled pixels",
+        "rank-over-scrambled": "for a trained network: effective rank over that of the same "
+        "gradients with scrambled phases; null: another scrambling",
     }
     arrays = {
         "geometry": "G; not stored for more than 4096 inputs and fewer networks than inputs",
@@ -71,6 +80,10 @@ class AverageGeometry(penchant.Probe):
         "null-eigenvalues": "mean spectrum under the null",
         "null-eigenvalues-spread": "its standard deviation under the null",
         "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
+        "radii": "of a trained network: lengths of frequencies, in waves across the input",
+        "radial-shares": "share of the trace at frequencies of each length",
+        "radial-shares-null": "the same with shuffled pixels",
+        "radial-shares-null-spread": "its standard deviation over shufflings",
     }
     presets = {
         "quick": {"networks": 500},
@@ -80,6 +93,10 @@ class AverageGeometry(penchant.Probe):
     networks: int = penchant.option(500, "fresh networks", at_least=12)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     null_draws: int = penchant.option(8, "simulations of the null", at_least=2)
+    samples: int = penchant.option(
+        1000, "samples at which gradients of one trained network are taken", at_least=16
+    )
+    split: str = penchant.option("train", "which samples of the dataset", choices=("train", "test"))
 
 
 @attrs.frozen
@@ -104,7 +121,7 @@ class GeometryEvolution(penchant.Probe):
         "-d 'gaussian:input_shape=[1,4,4],train=64,test=2'"
     )
     question = "How does the input geometry of a network change at the start of training?"
-    needs = ("architecture", "dataset", "second-derivatives")
+    needs = ("architecture", "dataset", "second-derivatives", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.geometry_evolution:run"
     figures = "penchant_gih.figures.geometry_evolution:draw"
@@ -180,6 +197,8 @@ class GeometryTraining(penchant.Probe):
     $G_t$ is compared with $S$ and with $G S G$. Networks are trained on a dataset of two classes,
     or with random labels on $N(0, G)$ (`data = geometry`) or $N(0, \operatorname{flip} G)$ (`data =
     flipped`: eigenvalues in reverse order).
+    Along your own trajectory (`data = dataset`), $G_t$ is that of one network, and standard errors
+    are over its inputs.
 
     Reference: Geometric Inductive Biases of Deep Networks, figures 2, 3, 8, 12, 13.
     """
@@ -187,7 +206,8 @@ class GeometryTraining(penchant.Probe):
     name = "geometry-training"
     example = "penchant probe geometry-training -a lenet --shape 1,16,16"
     question = "Does the input geometry of a network align with the data during training?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
+    takes = ("fresh", "trajectory")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     uses = ("gaussian",)
@@ -304,6 +324,7 @@ class InputCurvature(penchant.Probe):
     The mean Hessian is $\mathbb{E}[\ell'' g g^\top] + \mathbb{E}[\ell' \nabla_x^2 f]$. The paper
     drops the second term; `second-share` measures it. The probe needs two classes, one output and
     small inputs.
+    For your own network, or checkpoints of its training, standard errors are over samples.
 
     Reference: Geometric Inductive Biases of Deep Networks, appendix A.3.
     """
@@ -314,7 +335,8 @@ class InputCurvature(penchant.Probe):
         "-d 'two-circles:input_shape=[16],train=400,test=100'"
     )
     question = "Is the loss curved along the input directions to which the network is sensitive?"
-    needs = ("architecture", "dataset", "classes", "second-derivatives")
+    needs = ("architecture", "dataset", "classes", "second-derivatives", "continuous-inputs")
+    takes = ("fresh", "trained", "trajectory")
     target = "penchant_gih.probes.input_curvature:run"
     figures = "penchant_gih.figures.input_curvature:draw"
     quantities = {

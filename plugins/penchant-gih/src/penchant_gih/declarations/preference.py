@@ -53,7 +53,7 @@ class DirectionGeneralization(FromGeometry):
     name = "direction-generalization"
     example = "penchant probe direction-generalization -a lenet --shape 1,16,16"
     question = "Does a network generalise better if a preferred direction determines the labels?"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.direction_generalization:run"
@@ -136,7 +136,7 @@ class FeaturePreference(FromGeometry):
     question = (
         "Does a network learn a simple feature along a weak direction, or a complex strong one?"
     )
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.feature_preference:run"
@@ -198,7 +198,7 @@ class FeatureElimination(FromGeometry):
     question = (
         "Can the directions to which an architecture is least sensitive be removed from the data?"
     )
-    needs = ("architecture", "dataset", "classes")
+    needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.feature_elimination:run"
     figures = "penchant_gih.figures.feature_elimination:draw"
@@ -251,7 +251,7 @@ class SamplePruning(FromGeometry):
     name = "sample-pruning"
     example = "penchant probe sample-pruning -a 'mlp:widths=[100,100]' -d digits"
     question = "Which training samples can be removed without losing accuracy?"
-    needs = ("architecture", "dataset", "classes")
+    needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.sample_pruning:run"
     figures = "penchant_gih.figures.sample_pruning:draw"
@@ -305,7 +305,7 @@ class DecisionPlane(FromGeometry):
     question = (
         "Can a network learn a circle in a plane with a direction to which it is insensitive?"
     )
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}
     target = "penchant_gih.probes.decision_plane:run"

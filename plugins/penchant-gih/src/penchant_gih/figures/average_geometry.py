@@ -28,10 +28,37 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """G with its eigenvalues (figure 9), and its first and last directions."""
-    return {
-        "geometry": geometry(result),
-        "directions": directions(result),
-    }
+    figures = {"geometry": geometry(result), "directions": directions(result)}
+    if "radial-shares" in result.arrays:
+        return {"waves": radial_shares(result), **figures}
+    return figures
+
+
+def radial_shares(result: penchant.Result) -> Figure:
+    """Shares of the frequencies of a trained network's gradients, by their length."""
+    arrays = result.arrays
+    figure = Figure(figsize=(5.2, 3.6))
+    axes = figure.subplots()
+    radii = arrays["radii"]
+    axes.errorbar(
+        radii,
+        arrays["radial-shares"],
+        yerr=2 * arrays["radial-shares-stderr"],
+        marker="o",
+        markersize=3,
+        label="gradients",
+    )
+    null, spread = arrays["radial-shares-null"], arrays["radial-shares-null-spread"]
+    axes.plot(radii, null, linestyle="--", color="0.5", label="pixels shuffled")
+    axes.fill_between(radii, null - 2 * spread, null + 2 * spread, color="0.85", linewidth=0)
+    axes.set_xlabel("waves across the input")
+    axes.set_ylabel("share of the squared gradient")
+    axes.legend()
+    caption = (
+        "How much of the squared input gradient is in waves of each length, beside gradients with "
+        "their pixels in random order; bars and bands are two standard errors."
+    )
+    return captioned(figure, caption, title="Frequencies of the input gradients")
 
 
 def geometry(result: penchant.Result) -> Figure:
@@ -53,11 +80,14 @@ def geometry(result: penchant.Result) -> Figure:
         ylabel="eigenvalue of G",
         axes=right,
     )
+    of, where = "fresh networks", "before training"
+    if "radial-shares" in arrays:
+        of, where = "samples, of one trained network", "of a trained network"
     caption = (
-        "The second moment of input gradients over fresh networks, and its eigenvalues. Dashed: an "
+        f"The second moment of input gradients over {of}, and its eigenvalues. Dashed: an "
         "architecture without preferred directions."
     )
-    return captioned(figure, caption, title="Average geometry before training")
+    return captioned(figure, caption, title=f"Average geometry {where}")
 
 
 def directions(result: penchant.Result) -> Figure:

@@ -81,8 +81,10 @@ def random_rows(size: int, generator: Generator) -> Tensor:
 def explained(rows: Tensor, S: Tensor) -> Tensor:
     """Share of the trace of S on the first 1, 2, ... rows."""
     along = (rows @ S * rows).sum(1)
-    # Orthonormal rows: what they explain adds up.
-    return along.cumsum(0) / S.trace()
+    # Orthonormal rows: what they explain adds up, on the host: `cumsum` has no deterministic kernel
+    # on CUDA.
+    sums = along.cpu().cumsum(0)
+    return sums.to(S.device) / S.trace()
 
 
 def equal_count(shares: Tensor, share: float) -> int:

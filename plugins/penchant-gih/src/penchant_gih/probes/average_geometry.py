@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -12,11 +13,13 @@ from penchant_numerics import statistics
 from penchant_numerics.correlation import corr_with_fixed
 from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import effective_rank, isotropic_spectra
+from penchant_numerics.sample_input_gradients import directions_of_gradients
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import AverageGeometry
 from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
+from penchant_gih.shared.one_network import gradients_at_samples, over_samples, waves
 from penchant_gih.shared.preferred_directions import independent_parts, refuse_zero
 from penchant_gih.shared.probing import scalar_outputs
 
@@ -28,14 +31,20 @@ ROUNDING = 10 * torch.finfo(torch.float32).eps  # of a gradient, relative
 
 
 def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
-    """Measure G, then describe it."""
-    # One output, or the difference of two logits.
-    narrower = context.scope(outputs=scalar_outputs(context))
-    found = _answer(narrower, options.networks)
+    """Measure G, of fresh networks or of one trained network at samples, then describe it."""
+    rows = None
+    if context.network_kind == "trained":
+        rows = gradients_at_samples(options, context)
+        found = _of_gradients(rows)
+    else:
+        # One output, or the difference of two logits.
+        narrower = context.scope(outputs=scalar_outputs(context))
+        found = _answer(narrower, options.networks)
     rank, size = found.vectors.shape
+    drawn = "networks" if rows is None else "samples"
     if rank < size:
         context.warn(
-            f"{options.networks} networks for {size} inputs: at most {rank} directions can be "
+            f"{found.networks} {drawn} for {size} inputs: at most {rank} directions can be "
             "estimated"
         )
     # What an architecture without preferred directions would show.
@@ -45,13 +54,18 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     quantities = _quantities(found, spectra, null)
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
-    energies, left_out_energies = _energies(found, shape)
-    quantities["low-frequencies"] = _low_frequencies(found, energies, left_out_energies, shape)
-    arrays["frequency-shares"] = energies / found.trace
+    if rows is not None:
+        numbers, pictures = waves(rows, shape, options, context)
+        quantities = over_samples(quantities) | numbers
+        arrays |= pictures
+    else:
+        energies, left_out_energies = _energies(found, shape)
+        quantities["low-frequencies"] = _low_frequencies(found, energies, left_out_energies, shape)
+        arrays["frequency-shares"] = energies / found.trace
     no_condition = quantities["condition"].missing
     missing = ("condition",) if no_condition else ()
     conventions = {
-        "errors": "jackknife over parts of the networks; of the condition to first order, which is "
+        "errors": f"jackknife over parts of the {drawn}; of the condition to first order, which is "
         "up to twice too large for a nearly isotropic spectrum"
     }
     if found.parts is None:
@@ -92,6 +106,16 @@ def _answer(context: penchant.Context, networks: int) -> Directions:
         refuse_zero(found)
         return found
     return independent_parts(context, networks, found)
+
+
+def _of_gradients(rows: Tensor) -> Directions:
+    """G of one network and its parts, from gradients (samples, D)."""
+    found = directions_of_gradients(rows)
+    refuse_zero(found)
+    if rows.shape[1] > LARGEST_STORED and found.rows is not None:
+        return found
+    parts = row_geometry.matrices(rows, len(rows))
+    return dataclasses.replace(found, matrix=found.moment(), parts=parts)
 
 
 def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -51,7 +52,16 @@ ACCURACIES = ("train-accuracy", "test-accuracy")
 
 
 def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result:
-    """Measure G, train networks, and compare their geometry at each step with S and G S G."""
+    """Measure G, train networks, and compare their geometry at each step with S and G S G.
+
+    A trajectory of the user's is one network: probing inputs are its repetitions.
+    """
+    followed = context.network_kind == "trajectory"
+    if followed and options.data != "dataset":
+        raise penchant.Error(
+            f"a trajectory was trained on its dataset, found data = {options.data!r}: give it "
+            "data = 'dataset' and that dataset"
+        )
     narrower = context.scope(outputs=_outputs(options, context))
     # Other networks than the trained ones: G S G would contain the very gradients it is compared
     # with.
@@ -68,9 +78,10 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     data = training_data(narrower, shared)
     steps = _steps(narrower, data)
 
-    shards = _probed_trainings(narrower, shared)
+    shards = [_probed_states(narrower, data)] if followed else _probed_trainings(narrower, shared)
     # Everything else follows from gradients (steps, networks, inputs, D).
     gradients = _joined_gradients(shards, context.device)
+    repetitions = gradients.shape[1]
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
     right = _joined_answers(shards)
@@ -81,11 +92,13 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
         "velocity": np.array(speeds.values),
         "velocity-stderr": np.array(speeds.errors),
     }
-    quantities = _quantities(arrays, right, data, options.trainings)
+    quantities = _quantities(arrays, right, data, repetitions)
     # One step alone has no velocity.
     if speeds.values:
-        over = {"over": "trainings", "count": options.trainings, "df": options.trainings - 1}
+        over = {"over": "trainings", "count": repetitions, "df": repetitions - 1}
         quantities["path-length"] = penchant.Quantity(*speeds.path, null=0.0, **over)
+    if followed:
+        quantities = {name: _over_inputs(each) for name, each in quantities.items()}
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
         quantities,
@@ -107,8 +120,10 @@ def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
 
 def _steps(context: penchant.Context, data: Data) -> list[int]:
     samples = len(data.train.labels)
-    total = context.training.total_steps(samples)
     options = context.options
+    if context.network_kind == "trajectory":
+        return sorted(set(options.eval_steps or context.steps))
+    total = context.training.total_steps(samples)
     return chosen_steps(options.eval_steps, total, eval_every=options.eval_every)
 
 
@@ -147,6 +162,30 @@ def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> l
         shared=shared,
     )
     return list(shards)
+
+
+def _probed_states(context: penchant.Context, data: Data) -> dict[str, Any]:
+    """Gradients (steps, inputs, 1, D) and right answers (steps, 1, samples) along a trajectory."""
+    points = _points(context, range(1))[0]
+    if len(points) < 3:
+        raise penchant.Error(
+            f"the geometry of one network is over probing inputs, found {len(points)}, expected "
+            "at least 3"
+        )
+    found: dict[str, list[Tensor]] = {"gradients": [], **{name: [] for name in ACCURACIES}}
+    for _, network in context.trained(context.options.eval_steps):
+        rows = _gradients(context, network, data, points)
+        found["gradients"].append(rows[:, None])
+        for name, part in zip(ACCURACIES, (data.train, data.test)):
+            found[name].append(_right(network, part)[None])
+    return {name: torch.stack(values).cpu().numpy() for name, values in found.items()}
+
+
+def _over_inputs(quantity: penchant.Quantity) -> penchant.Quantity:
+    """The same number, whose repetitions are probing inputs of one network."""
+    if quantity.over != "trainings":
+        return quantity
+    return attrs.evolve(quantity, over="probing inputs")
 
 
 def _joined_gradients(shards: list[dict[str, Any]], device: torch.device) -> Tensor:

@@ -20,7 +20,7 @@ from penchant_numerics.correlation import (
     rotated,
 )
 from penchant_numerics.data import Samples
-from torch import Tensor
+from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import InputCurvature
 from penchant_gih.numerics.input_hessian import curvature_parts
@@ -38,18 +38,21 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
     classes = context.data.classes
     if classes != 2:
         raise penchant.Error(f"input-curvature needs two classes, found {classes}")
-    steps = _steps(context)
+    if context.network_kind == "fresh":
+        steps = _steps(context)
+        _check_size(options.trainings, context, len(steps))
+        indices = list(range(options.trainings))
+        trainings = map_trainings(context, curvature_along_training, indices, outputs=1)
+    else:
+        steps, trainings = _along_states(options, context)
     count = len(steps)
-    _check_size(options, context, count)
-    indices = list(range(options.trainings))
-    trainings = map_trainings(context, curvature_along_training, indices, outputs=1)
     arrays: dict[str, Any] = {"steps": np.array(steps)}
     arrays |= _rows(trainings, count)
     # Mean l'' by step.
     weights = np.array([training["weight"] for training in trainings])
     mean, stderr = statistics.mean_and_stderr(weights, axis=0)
     arrays |= {"weight": mean, "weight-stderr": stderr}
-    quantities = _quantities(arrays, options)
+    quantities = _quantities(arrays, len(trainings), context)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
         quantities,
@@ -65,17 +68,40 @@ def _steps(context: penchant.Context) -> list[int]:
     return chosen_steps(context.options.eval_steps, total)
 
 
+def _along_states(
+    options: InputCurvature, context: penchant.Context
+) -> tuple[list[int], list[dict[str, Any]]]:
+    """Steps of the user's states, and parts of the Hessian of every sample, (steps, D, D) each."""
+    train = context.data.train
+    some = _samples(context, 0, train)
+    count = len(some.labels)
+    if count < 3:
+        raise penchant.Error(f"one network needs at least 3 samples, found {count}")
+    states = len(context.steps) or 1
+    _check_size(count, context, states)
+    steps, columns = [], []
+    for step, network in context.trained(options.eval_steps):
+        steps.append(step)
+        each = [_at(context, network, some.select(slice(k, k + 1))) for k in range(count)]
+        columns.append(each)
+    samples = []
+    for number in range(count):
+        parts = [column[number] for column in columns]
+        samples.append({name: np.stack([part[name] for part in parts]) for name in parts[0]})
+    return steps, samples
+
+
 def _check_size(
-    options: InputCurvature,
+    repetitions: int,
     context: penchant.Context,
     steps: int,
 ) -> None:
     """Refuse what would not fit."""
     size = math.prod(context.data.shape)
-    matrices = len(PARTS) * options.trainings * steps
+    matrices = len(PARTS) * repetitions * steps
     numbers = matrices * size**2
     if numbers > LARGEST:
-        what = f"Hessians of {options.trainings} networks at {steps} steps of {size} inputs"
+        what = f"{repetitions} Hessians at {steps} steps of {size} inputs"
         times = numbers / 2**30
         need = f"{times:.1f} x 2^30 numbers"
         raise penchant.Error(f"{what} are {need}, expected at most 2^30")
@@ -116,10 +142,15 @@ def _curvature(
 ) -> dict[str, Tensor]:
     """Parts of the Hessian of one network as it is now."""
     some = _samples(context, index, learner.samples)
+    return _at(context, learner.network, some)
+
+
+def _at(context: penchant.Context, network: nn.Module, some: Samples) -> dict[str, Tensor]:
+    """Parts of the mean Hessian of a network at samples."""
     # Classes 0 and 1 as -1 and 1.
     targets = 2 * some.labels.to(context.dtype) - 1
     policy = context.options.batch_norm
-    prepared = with_statistics(learner.network, policy, learner.samples.inputs)
+    prepared = with_statistics(network, policy, context.data.train.inputs)
     prepared.requires_grad_(False)
     loss = context.training.loss
     parts = curvature_parts(prepared, some.inputs, targets, loss=loss)
@@ -239,13 +270,18 @@ def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str
         "E[l''] g g^T + E[l'] Hess f; one output",
         "second-share": "norm of E[l' Hess_x f] over that of the whole; 0 for piecewise linear "
         "networks",
-        "corr": "inner products of different networks only",
+        "corr": "inner products of different networks only"
+        if context.network_kind == "fresh"
+        else "inner products of different samples only",
         "batch-norm": BATCH_NORM[options.batch_norm],
     }
 
 
-def _quantities(arrays: dict[str, Any], options: InputCurvature) -> dict[str, penchant.Quantity]:
-    over = {"over": "trainings", "count": options.trainings, "df": options.trainings - 1}
+def _quantities(
+    arrays: dict[str, Any], count: int, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    repeated = "trainings" if context.network_kind == "fresh" else "samples"
+    over = {"over": repeated, "count": count, "df": count - 1}
     # At the end of training.
     share = arrays["second-share"][-1]
     error = arrays["second-share-stderr"][-1]

@@ -136,7 +136,7 @@ def _containment(
 
 def _leading(eigenvalues: Tensor) -> int:
     """How many leading eigenvalues, descending, have the share CONTAINED of their sum."""
-    shares = eigenvalues.clamp(min=0).cumsum(0)
+    shares = eigenvalues.clamp(min=0).cpu().cumsum(0)
     enough = CONTAINED * shares[-1]
     below = (shares < enough).sum()
     return int(below) + 1

@@ -55,7 +55,7 @@ class GanModes(penchant.Probe):
     question = "Does maximising mutual information help a GAN to cover all modes?"
     target = "penchant_mine.probes.gan_modes:run"
     figures = "penchant_mine.figures.gan_modes:draw"
-    needs = ("dataset",)
+    needs = ("dataset", "continuous-inputs")
     quantities = {
         "modes-gan": "modes with enough of the GAN's samples; null: the same number of test data",
         "modes-mine": "the same with the term for information",
@@ -195,7 +195,7 @@ class InformationBottleneck(penchant.Probe):
     question = "Does limiting the information about the input improve a classifier?"
     target = "penchant_mine.probes.information_bottleneck:run"
     figures = "penchant_mine.figures.information_bottleneck:draw"
-    needs = ("dataset", "classes")
+    needs = ("dataset", "classes", "continuous-inputs")
     roles = {"mutual-information": "mine"}
     quantities = {
         "error-{rows}": "misclassified share of test samples; null: the most frequent class",
@@ -335,7 +335,7 @@ class BidirectionalReconstruction(penchant.Probe):
     )
     target = "penchant_mine.probes.bidirectional_reconstruction:run"
     figures = "penchant_mine.figures.bidirectional_reconstruction:draw"
-    needs = ("dataset",)
+    needs = ("dataset", "continuous-inputs")
     quantities = {
         "reconstruction-error-{variants}": (
             "squared distance to the reconstruction; null: to that of another sample"

@@ -37,7 +37,7 @@ class MutualInformation(penchant.Probe):
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
     accepts = ("architecture",)
-    takes = ("fresh", "trained")
+    takes = ("fresh", "trained", "trajectory")
     roles = {"mutual-information": ("mine", "ksg")}
     quantities = {
         "{mutual-information}": (
@@ -107,6 +107,7 @@ class InformationBenchmark(penchant.Probe):
     question = "How far are estimates of mutual information from the true value?"
     target = "penchant_mine.probes.information_benchmark:run"
     figures = "penchant_mine.figures.information_benchmark:draw"
+    needs = ("continuous-inputs",)
     accepts = ("dataset",)
     roles = {"mutual-information": ("mine", "mine-f", "ksg", "gaussian")}
     quantities = {

@@ -117,6 +117,11 @@ def variable(
     samples = _samples(options, context)
     count = len(samples.inputs)
     if name == "input":
+        if context.data.has_tokens:
+            raise penchant.Error(
+                "mutual-information with the input needs continuous-inputs, found whole numbers: "
+                "measure between a layer and the label"
+            )
         return samples.inputs.reshape(count, -1)
     # Classes have no order: an indicator for each.
     if name == "label":

@@ -60,6 +60,9 @@ class Nad(penchant.Probe):
     gradients with the same norms in random directions. Compare eigenvalues with the null index by
     index, because sorted eigenvalues decrease even without a preference.
 
+    Of a trained network of your own, they are those of its gradients at samples of its dataset, and
+    standard errors are over samples.
+
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020.
     """
 
@@ -68,7 +71,9 @@ class Nad(penchant.Probe):
     question = "Which input directions does an architecture prefer before training?"
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
+    takes = ("fresh", "trained")
+    accepts = ("dataset",)
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "trace": "mean squared norm of the gradient",
@@ -97,6 +102,14 @@ class Nad(penchant.Probe):
     networks: int = penchant.option(200, "fresh networks", at_least=2)
     keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
     store_matrix: bool = penchant.option(False, "store the second moment")
+    samples: int = penchant.option(
+        1000, "samples at which gradients of one trained network are taken", at_least=16
+    )
+
+    @classmethod
+    def trains(cls) -> bool:
+        """A network is fresh, or the user's own as it is."""
+        return False
 
 
 @attrs.frozen
@@ -117,7 +130,7 @@ class NadAgreement(penchant.Probe):
     question = "Do two estimators find the same preferred directions?"
     target = "penchant_nad.probes.nad_agreement:run"
     figures = "penchant_nad.figures.nad_agreement:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": ("gradient-covariance", "mixed-derivative")}
     quantities = {
         "corr": "Frobenius cosine of the two second moments, norms from independent networks",

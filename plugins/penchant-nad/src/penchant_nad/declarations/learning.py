@@ -59,7 +59,7 @@ class DirectionalAccuracy(penchant.Probe):
     question = "Along which directions of its input can a network learn to separate data?"
     target = "penchant_nad.probes.directional_accuracy:run"
     figures = "penchant_nad.figures.directional_accuracy:draw"
-    needs = ("architecture", "training", "scalar-output")
+    needs = ("architecture", "training", "scalar-output", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     uses = ("linearly-separable",)
     quantities = {
@@ -161,7 +161,7 @@ class PoisonedAccuracy(penchant.Probe):
     question = "Does a network still learn the images if another cue also predicts the class?"
     target = "penchant_nad.probes.poisoned_accuracy:run"
     figures = "penchant_nad.figures.poisoned_accuracy:draw"
-    needs = ("architecture", "dataset", "training", "classes", "images")
+    needs = ("architecture", "dataset", "training", "classes", "images", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "clean-test-accuracy": "after training on clean images",
@@ -225,7 +225,7 @@ class FlippedAccuracy(penchant.Probe):
     question = "Does a network need images whose energy lies along its preferred directions?"
     target = "penchant_nad.probes.flipped_accuracy:run"
     figures = "penchant_nad.figures.flipped_accuracy:draw"
-    needs = ("architecture", "dataset", "training", "classes", "images")
+    needs = ("architecture", "dataset", "training", "classes", "images", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "original-test-accuracy": "on the original images",

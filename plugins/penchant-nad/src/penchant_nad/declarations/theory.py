@@ -30,7 +30,7 @@ class Dipole(penchant.Probe):
     question = "How fast does a network learn to distinguish inputs along each direction?"
     target = "penchant_nad.probes.dipole:run"
     figures = "penchant_nad.figures.dipole:draw"
-    needs = ("architecture", "scalar-output")
+    needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "largest-excess": "of the measured side over the bound, over directions",

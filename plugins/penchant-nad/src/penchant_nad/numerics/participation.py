@@ -48,7 +48,7 @@ def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:
 
 def directions_90(eigenvalues: Tensor) -> float:
     """How many leading eigenvalues carry 90 % of their sum."""
-    sums = eigenvalues.clamp(min=0).cumsum(0)
+    sums = eigenvalues.clamp(min=0).cpu().cumsum(0)
     wanted = SHARE * sums[-1]
     fewer = (sums < wanted).sum()
     return float(fewer + 1)
@@ -60,7 +60,7 @@ def place_of_90(eigenvalues: Tensor) -> float:
     >>> place_of_90(torch.tensor([6.0, 2.0, 2.0], device="cpu"))
     2.5
     """
-    sums = eigenvalues.clamp(min=0).cumsum(0)
+    sums = eigenvalues.clamp(min=0).cpu().cumsum(0)
     wanted = SHARE * sums[-1]
     # Whole eigenvalues first, then the part of the next one that is still wanted.
     whole = int((sums < wanted).sum())

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import penchant
 import torch
 from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import effective_rank, isotropic_spectra
+from penchant_numerics.sample_input_gradients import (
+    differentiated,
+    directions_of_gradients,
+    sample_input_gradients,
+)
 from penchant_numerics.statistics import jackknife, null_of
 from torch import Generator, Tensor
 
@@ -20,7 +26,12 @@ NULL_DRAWS = 20  # isotropic architectures that are simulated
 
 def run(options: Nad, context: penchant.Context) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
-    found: Directions = context.estimator("directions")(networks=options.networks)
+    if context.network_kind == "trained":
+        found = _of_one_network(options, context)
+    else:
+        if context.has("dataset"):
+            raise penchant.Error("NADs of fresh networks need no data: leave the dataset out")
+        found = context.estimator("directions")(networks=options.networks)
     refuse_zero(found.eigenvalues, found.vectors.shape[1])
     _warn_of_unseen_inputs(found, context)
     arrays = {
@@ -45,7 +56,31 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         arrays["second-moment"] = _matrix(found)
     quantities = _quantities(found, left_out, null, context.generator("above null"))
     _warn_of_few_networks(found, quantities, context)
+    if context.network_kind == "trained":
+        quantities = {
+            name: attrs.evolve(each, over=each.over.replace("networks", "samples"))
+            for name, each in quantities.items()
+        }
     return penchant.Result(quantities, arrays, missing=("eigenvalues-stderr",))
+
+
+def _of_one_network(options: Nad, context: penchant.Context) -> Directions:
+    """The second moment of the gradients of one trained network, over samples of its dataset."""
+    if not context.has("dataset"):
+        raise penchant.Error("NADs of one trained network are taken at samples: give it a dataset")
+    samples = context.data.train
+    order = torch.randperm(
+        len(samples.labels), generator=context.generator("samples"), device="cpu"
+    )
+    chosen = samples.select(order[: options.samples].to(samples.labels.device))
+    ((_, network),) = context.trained()
+    try:
+        rows = sample_input_gradients(network, chosen)
+    except ValueError as error:
+        raise penchant.Error(f"{error}; unit = 0 looks at one of them") from None
+    context.conventions["gradient"] = f"autograd, at {len(rows)} training samples"
+    context.conventions["output"] = differentiated(context.architecture.outputs)
+    return directions_of_gradients(rows)
 
 
 def _warn_of_unseen_inputs(found: Directions, context: penchant.Context) -> None:
@@ -75,7 +110,8 @@ def _warn_of_few_networks(
         # An estimate that is centred has one direction less.
         kept = len(found.eigenvalues)
         above = quantities["directions-above-null"].value
-        counts = f"{found.networks} networks for {size} inputs"
+        drawn = "samples" if context.network_kind == "trained" else "networks"
+        counts = f"{found.networks} {drawn} for {size} inputs"
         context.warn(
             f"{counts}: at most {kept} directions can be estimated; {above:.0f} of them lie above "
             "the null"

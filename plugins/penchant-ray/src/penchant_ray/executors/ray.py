@@ -16,13 +16,11 @@ import ray
 
 from penchant_ray.declarations import Ray
 
-TRIES = 3  # to start a cluster here: a busy machine may need longer than Ray waits
-_started_here = False
 
-
-def connect(options: Ray, workers: int | None = None) -> None:
-    """Join the cluster; one on this machine is made as large as the workers need."""
-    global _started_here
+def connect(options: Ray, workers: int | None = None) -> bool:
+    """Join the cluster, or start one as large as the workers need; False where that is done."""
+    if ray.is_initialized():
+        return False
     if (options.address or "").startswith("ray://"):
         found = f"found address {options.address!r}"
         raise penchant.Error(f"the driver must be a machine of the cluster, {found}; use host:port")
@@ -30,28 +28,28 @@ def connect(options: Ray, workers: int | None = None) -> None:
     if options.address is None:
         cores = max(1, round(workers * options.cpus_per_worker)) if workers else None
         where = {"address": "local", "num_cpus": cores}
-    tries = TRIES if options.address is None else 1
     stops = signal.getsignal(signal.SIGTERM)
-    while not ray.is_initialized():
-        try:
-            # What workers print is in Ray's log files; the driver's terminal is the run's.
-            ray.init(log_to_driver=False, logging_level="warning", **where)
-            _started_here = True
-            # Ray would end the command at SIGTERM, which stops a run in good order.
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, stops)
-        except Exception as error:  # Ray has no class of its own for a start that fails
-            ray.shutdown()
-            tries -= 1
-            if not tries:
-                place = options.address or "this machine"
-                raise penchant.Error(f"there is no Ray cluster on {place}: {error}") from error
+    try:
+        # What workers print is in Ray's log files; the driver's terminal is the run's.
+        ray.init(log_to_driver=False, logging_level="warning", **where)
+    except Exception as error:  # Ray has no class of its own for a start that fails
+        ray.shutdown()
+        found = options.address or "this machine"
+        raise penchant.Error(f"there is no Ray cluster on {found}: {error}") from error
+    # Ray would end the command at SIGTERM, which stops a run in good order.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stops)
+    return True
 
 
 def ask(options: Ray, question: Callable[[], Any]) -> Any:
     """The answer of a function where a worker would run."""
-    connect(options)
-    return ray.get(_remote(options).remote(pickle.dumps(question), (), {}, sys.path))
+    connected = connect(options)
+    try:
+        return ray.get(_remote(options).remote(pickle.dumps(question), (), {}, sys.path))
+    finally:
+        if connected:
+            ray.shutdown()
 
 
 def _remote(options: Ray) -> Any:
@@ -73,8 +71,13 @@ class RayWorkers:
     def __init__(
         self, options: Ray, work: Callable[[int], None], workers: int | None, threads: int
     ) -> None:
-        connect(options, workers)
-        self.size = workers or _room(options)
+        self._connected = connect(options, workers)
+        room = ray.cluster_resources().get("CPU", 1.0) / options.cpus_per_worker
+        if options.gpus_per_worker:
+            room = min(room, ray.cluster_resources().get("GPU", 0.0) / options.gpus_per_worker)
+        if room < 1:
+            raise penchant.Error(f"the cluster has no room for a worker: {ray.cluster_resources()}")
+        self.size = workers or int(room)
         self._remote = _remote(options)
         self._work = ray.put(pickle.dumps(work))
         own = {name: text for name, text in os.environ.items() if name.startswith("PENCHANT_")}
@@ -95,25 +98,11 @@ class RayWorkers:
 
     def stop(self) -> None:
         """End all workers, and leave a cluster that was joined for them."""
-        global _started_here
         for task in self._running:
             with contextlib.suppress(ray.exceptions.RayError, ValueError):
                 ray.cancel(task, force=True)
-        if _started_here:
+        if self._connected:
             ray.shutdown()
-            _started_here = False
-
-
-def _room(options: Ray) -> int:
-    """How many workers the cluster has room for."""
-    resources = ray.cluster_resources()
-    room = resources.get("CPU", 1.0) / options.cpus_per_worker
-    if options.gpus_per_worker:
-        room = min(room, resources.get("GPU", 0.0) / options.gpus_per_worker)
-    if room < 1:
-        asked = f"{options.cpus_per_worker:g} cores and {options.gpus_per_worker:g} devices"
-        raise penchant.Error(f"the cluster has no room for a worker with {asked}: {resources}")
-    return int(room)
 
 
 def _ending(task: Any) -> str | Exception:
@@ -123,7 +112,6 @@ def _ending(task: Any) -> str | Exception:
     except ray.exceptions.RayTaskError as error:
         return error.cause if isinstance(error.cause, Exception) else error
     except ray.exceptions.RayError as error:
-        lines = [line.strip() for line in str(error).splitlines()]
-        telling = [line for line in lines if "exit" in line or "node" in line or "memory" in line]
-        return " ".join((telling or lines)[:2])[:300] or type(error).__name__
+        reason, _, _ = str(error).partition("\n")
+        return f"{type(error).__name__}: {reason}"
     return ""

@@ -57,7 +57,7 @@ class FrequencyLearning(_OnCurve):
     question = "Which frequencies of its target does a network learn first?"
     target = "penchant_spectral_bias.probes.frequency_learning:run"
     figures = "penchant_spectral_bias.figures.frequency_learning:draw"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("sinusoids", "flower")
     quantities = {
         "rank-correlation": "of the frequency with how late it is learnt, mean over trainings; "
@@ -155,7 +155,7 @@ class FrequencyRobustness(_OnCurve):
     question = "Which frequencies survive random changes of the parameters?"
     target = "penchant_spectral_bias.probes.frequency_robustness:run"
     figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("sinusoids", "flower")
     quantities = {
         "robustness-gap": "relative amplitude of the lowest minus that of the highest frequency, "
@@ -212,7 +212,7 @@ class ManifoldAccuracy(penchant.Probe):
     question = "Does a bent manifold make high frequencies easier to learn?"
     target = "penchant_spectral_bias.probes.manifold_accuracy:run"
     figures = "penchant_spectral_bias.figures.manifold_accuracy:draw"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("flower",)
     quantities = {
         "train-accuracy": "on training samples, over all frequencies and petals; null: the "

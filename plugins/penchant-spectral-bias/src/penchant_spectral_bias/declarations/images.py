@@ -31,7 +31,7 @@ class TargetNoise(penchant.Probe):
     question = "Does low-frequency noise in the targets hurt more than high-frequency noise?"
     target = "penchant_spectral_bias.probes.target_noise:run"
     figures = "penchant_spectral_bias.figures.target_noise:draw"
-    needs = ("architecture", "dataset", "training", "classes")
+    needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {
         "low-minus-high": "best validation loss with the lowest minus that with the highest "
         "frequency, largest amplitude; null: the same noise, permuted among samples",
@@ -106,7 +106,7 @@ class KernelSpectrum(penchant.Probe):
     question = "Does a network learn slowly varying components of its target first?"
     target = "penchant_spectral_bias.probes.kernel_spectrum:run"
     figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
-    needs = ("architecture", "dataset", "training", "classes")
+    needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {
         "rank-correlation": "of minus the learnt share of the target, averaged over training, with "
         "the eigenvector, mean over trainings; null: the same in random bases",
@@ -199,7 +199,7 @@ class NoiseOnManifold(penchant.Probe):
     )
     target = "penchant_spectral_bias.probes.noise_on_manifold:run"
     figures = "penchant_spectral_bias.figures.noise_on_manifold:draw"
-    needs = ("architecture", "dataset", "training")
+    needs = ("architecture", "dataset", "training", "continuous-inputs")
     quantities = {
         "manifold-minus-plane": "final loss on the images' manifold minus that on the plane with "
         "the images' mean square norm and total variance",

@@ -26,7 +26,7 @@ class ClassPaths(penchant.Probe):
     )
     target = "penchant_spectral_bias.probes.class_paths:run"
     figures = "penchant_spectral_bias.figures.class_paths:draw"
-    needs = ("architecture", "dataset", "training", "classes")
+    needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     takes = ("fresh", "trained")
     quantities = {
         "connected": "share of pairs whose bent path keeps the class; null: straight lines",

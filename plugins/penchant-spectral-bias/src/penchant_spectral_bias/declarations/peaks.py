@@ -33,7 +33,7 @@ class PeakAblation(penchant.Probe):
     )
     target = "penchant_spectral_bias.probes.peak_ablation:run"
     figures = "penchant_spectral_bias.figures.peak_ablation:draw"
-    needs = ("architecture", "training")
+    needs = ("architecture", "training", "continuous-inputs")
     uses = ("peak",)
     quantities = {
         "reach": "share of all frequencies of which at least half of the peak's wave is learnt at "

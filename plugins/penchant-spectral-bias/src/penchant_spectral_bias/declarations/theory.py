@@ -27,7 +27,7 @@ class ExactSpectrum(penchant.Probe):
     question = "How fast does the spectrum of a ReLU network decay before training?"
     target = "penchant_spectral_bias.probes.exact_spectrum:run"
     figures = "penchant_spectral_bias.figures.exact_spectrum:draw"
-    needs = ("architecture",)
+    needs = ("architecture", "continuous-inputs")
     quantities = {
         "pieces": "linear pieces along the segment",
         "lipschitz": "largest slope along the segment",

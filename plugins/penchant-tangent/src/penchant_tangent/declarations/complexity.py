@@ -49,7 +49,8 @@ class Complexity(penchant.Probe):
     question = "Which measure of complexity predicts the generalisation gap?"
     target = "penchant_tangent.probes.complexity:run"
     figures = "penchant_tangent.figures.complexity:draw"
-    needs = ("architecture", "dataset", "training", "classes")
+    # Its widths are options of architectures that take features, not tokens.
+    needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {
         **{
             f"rank-correlation-{name}": f"of the gap with the {about}"

@@ -50,7 +50,7 @@ class TangentEigenfunctions(penchant.Probe):
     )
     target = "penchant_tangent.probes.tangent_eigenfunctions:run"
     figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
-    needs = ("architecture", "dataset", "training", "scalar-output")
+    needs = ("architecture", "dataset", "training", "scalar-output", "continuous-inputs")
     quantities = {
         "decay-{eval_steps}": "eigenvalue number `leading` over the first, at step {eval_steps}; "
         "null: all equal",

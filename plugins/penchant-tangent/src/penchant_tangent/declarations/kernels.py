@@ -20,6 +20,9 @@ class TangentKernel(penchant.Probe):
     centred one-hot labels of all samples. The same is reported per layer. Null: labels in random
     order.
 
+    For sequences with a loss at every position it is the kernel of the sequences' loss gradients,
+    and the alignment is with their losses.
+
     The kernel is computed after training. `steps = 0` measures the network at initialisation; your
     own module or `weights` are measured without training. Standard errors are over samples, for
     this one network.
@@ -38,6 +41,7 @@ class TangentKernel(penchant.Probe):
     figures = "penchant_tangent.figures.tangent_kernel:draw"
     needs = ("architecture", "dataset", "training")
     takes = ("fresh", "trained")
+    accepts = ("sequences",)
     quantities = {
         "effective-rank": "exponential of the entropy of the kernel's normalised eigenvalues; "
         "null: all equal",
@@ -86,7 +90,7 @@ class TangentKernel(penchant.Probe):
         if self.groups * 2 > self.samples:
             raise penchant.Error(
                 f"groups of at least two samples are needed: {self.samples} samples make at most "
-                f"{self.samples // 2} groups, found {self.groups}"
+                f"{self.samples // 2} groups, found groups = {self.groups}"
             )
 
 

@@ -29,6 +29,8 @@ class TangentTraining(penchant.Probe):
     labels. The null of an alignment is its exact mean over all permutations of the labels. Kernels
     are computed in double precision on the CPU, because centring cancels most of the kernel of a
     deep network.
+    Along your own trajectory, `trainings` disjoint batches are measured, and standard errors are
+    over these.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figures 2 to 4 (thesis: 4.2 to 4.4 and B.5 to B.8). Several depths are several architectures
@@ -44,6 +46,7 @@ class TangentTraining(penchant.Probe):
     target = "penchant_tangent.probes.tangent_training:run"
     figures = "penchant_tangent.figures.tangent_training:draw"
     needs = ("architecture", "dataset", "training", "classes")
+    takes = ("fresh", "trajectory")
     uses = ("{difficult_data}",)
     quantities = {
         "effective-rank-initial-{noise_shares}": "effective rank on training samples at "
@@ -126,7 +129,9 @@ class TangentTraining(penchant.Probe):
         },
     }
 
-    trainings: int = penchant.option(3, "trainings for each share of random labels", at_least=2)
+    trainings: int = penchant.option(
+        3, "trainings for each share of random labels; batches of a trajectory", at_least=2
+    )
     samples: int = penchant.option(100, "samples of each batch", at_least=4)
     evaluations: int = penchant.option(
         12, "number of log-spaced evaluations, including step 0", at_least=2

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import penchant
 from penchant_numerics.kernel_alignment import centre
+from penchant_numerics.sequence_columns import loss_gradients, numbers_of
+from penchant_numerics.sequences import are_sequences
 from penchant_numerics.spectra import trace_ratios
 from penchant_numerics.statistics import null_of
+from penchant_numerics.trainer import outputs
 from torch import Tensor
 
 from penchant_tangent.declarations.kernels import TangentKernel
@@ -46,8 +49,14 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     part = getattr(context.data, options.split)
     samples = drawn(part, options.samples, context.generator("samples"))
     refuse_one_label(samples)
-    wanted = targets(samples, context)
-    kernels = precise_layer_kernels(network, samples.inputs)
+    sequences = are_sequences(samples.labels)
+    if sequences:
+        network, inputs = loss_gradients(network, samples), numbers_of(samples.inputs)
+        wanted = outputs(network, inputs, chunk=8).double()
+    else:
+        inputs = samples.inputs
+        wanted = targets(samples, context)
+    kernels = precise_layer_kernels(network, inputs)
     K = sum(kernels.values())
 
     # the whole kernel, with labels in random order beside
@@ -73,7 +82,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
-        conventions=kernel_conventions(options.centring, len(wanted)),
+        conventions=kernel_conventions(options.centring, len(wanted), sequences=sequences),
         missing=("time-constants",),
         labels={"layers": tuple(kernels)},
     )
@@ -115,8 +124,7 @@ def _nulls(
     K: Tensor, orders: Tensor, summary: Summary, centring: str
 ) -> dict[str, dict[str, float | None]]:
     """Alignments with labels in random order."""
-    outputs = orders.shape[2]
-    centred = centre(K, outputs=outputs, centring=centring)
+    centred = centre(K, outputs=orders.shape[2], centring=centring)
     wanted = centred_targets(orders, centring)
 
     # each alignment with as many random orders

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -32,15 +33,22 @@ from penchant_tangent.shared.kernel_samples import (
 )
 from penchant_tangent.shared.training_samples import Mixture, mixture
 
+SMALLEST_BATCH = 4  # samples of the smallest batch, as the option says
 Numbers = dict[str, Any]
 
 
 def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
-    """Train and look, once for each share of random labels and each training."""
+    """Train and look, once for each share of random labels and each training.
+
+    A trajectory of the user's is one training: instead of several, several batches are looked at.
+    """
+    followed = context.network_kind == "trajectory"
+    if followed:
+        _refuse_other_labels(options)
     items = []
     for position in range(len(options.noise_shares)):
         items += [[position, number] for number in range(options.trainings)]
-    shards = list(context.map(train_and_evaluate, items))
+    shards = list(context.map(follow if followed else train_and_evaluate, items))
 
     # (shares, trainings, evaluations, ...) by name
     shares = len(options.noise_shares)
@@ -49,12 +57,20 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
         rows = np.stack([np.asarray(shard[name]) for shard in shards])
         values[name] = rows.reshape(shares, options.trainings, *rows.shape[1:])
 
-    # quantities and arrays
+    # what is told of them
     steps = _steps(options, context)
     quantities = _quantities(values, options, context)
     arrays = {"steps": np.array(steps), **_averages(values, context)}
-    conventions = kernel_conventions(options.centring, options.samples)
-    conventions["early stop"] = "a training that stops early stays as it is at later evaluations"
+    size = options.samples
+    if followed:
+        size = _batch_size(context.data.train, context)
+    conventions = kernel_conventions(options.centring, size)
+    if followed:
+        conventions["trainings"] = "one, of the user's; standard errors are over batches of samples"
+    else:
+        conventions["early stop"] = (
+            "a training that stops early stays as it is at later evaluations"
+        )
     names = tuple(layer_names(context))
     return penchant.Result(quantities, arrays, conventions=conventions, labels={"layers": names})
 
@@ -68,8 +84,23 @@ def layer_names(context: penchant.Context) -> list[str]:
     return list(kernels)
 
 
+def _refuse_other_labels(options: TangentTraining) -> None:
+    """A training of the user's had her labels: neither random ones nor difficult samples."""
+    asked = {
+        "noise_shares": options.noise_shares != (0.0,),
+        "easy_samples": options.easy_samples is not None,
+        "difficult_samples": options.difficult_samples is not None,
+    }
+    for name, given in asked.items():
+        if given:
+            found = f"found {name} = {getattr(options, name)}"
+            raise penchant.Error(f"a trajectory was trained on labels of its own, {found}")
+
+
 def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     """Steps looked at."""
+    if context.network_kind == "trajectory":
+        return sorted(set(options.eval_steps)) if options.eval_steps else list(context.steps)
     samples = mixture(options, context, 0.0, 0).together()
     total = context.training.total_steps(len(samples.labels))
     if options.eval_steps is None:
@@ -101,6 +132,23 @@ def train_and_evaluate(context: penchant.Context, item: list[int]) -> Numbers:
     # a training that has stopped stays as it is
     while len(evaluations) < len(_steps(options, context)):
         evaluations.append(evaluations[-1])
+    return _stacked(evaluations)
+
+
+def follow(context: penchant.Context, item: list[int]) -> Numbers:
+    """Numbers (evaluations, ...) along the user's training, on batches of this number."""
+    options = context.options
+    _, number = item
+    samples = mixture(options, context, 0.0, 0)
+    batches = _batches(samples, options, context, number)
+    evaluations = []
+    for _, network in context.trained(options.eval_steps):
+        evaluations.append(evaluation(network, batches, samples, context))
+    return _stacked(evaluations)
+
+
+def _stacked(evaluations: list[Numbers]) -> Numbers:
+    """Numbers (evaluations, ...) by name."""
     found = {}
     for name in evaluations[0]:
         found[name] = np.stack([each[name] for each in evaluations])
@@ -117,10 +165,33 @@ def _batches(
     parts = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
     found = {}
     for name, part in parts.items():
-        if part is not None:
-            generator = context.generator("batch", name, number)
-            found[name] = drawn(part, options.samples, generator)
+        if part is None:
+            continue
+        if context.network_kind == "trajectory":
+            found[name] = _own_batch(part, name, number, context)
+            continue
+        generator = context.generator("batch", name, number)
+        found[name] = drawn(part, options.samples, generator)
     return found
+
+
+def _own_batch(part: Samples, name: str, number: int, context: penchant.Context) -> Samples:
+    """A batch that has no sample in common with those of other numbers."""
+    size = _batch_size(part, context)
+    all_batches = drawn(part, len(part.labels), context.generator("batch", name))
+    return all_batches.select(slice(number * size, (number + 1) * size))
+
+
+def _batch_size(part: Samples, context: penchant.Context) -> int:
+    """Samples of a batch, of which a trajectory needs several without a common sample."""
+    options = context.options
+    available = len(part.labels)
+    if context.network_kind == "trajectory":
+        available //= options.trainings
+        if available < SMALLEST_BATCH:
+            found = f"found {len(part.labels)} samples for {options.trainings} batches"
+            raise penchant.Error(f"a batch needs at least {SMALLEST_BATCH} samples, {found}")
+    return min(options.samples, available)
 
 
 def evaluation(
@@ -217,8 +288,8 @@ def _quantities(
     found = {}
     for position, share in enumerate(options.noise_shares):
         own = {name: numbers[position] for name, numbers in values.items()}
-        quantities_of_share = _of_a_share(own, context)
-        for name, quantity in quantities_of_share.items():
+        told = _of_a_share(own, context)
+        for name, quantity in told.items():
             found[f"{name}-{share:g}"] = quantity
 
     # whether training adds less alignment as shares rise
@@ -259,7 +330,16 @@ def _of_a_share(
     found["cka-uncentred-final"] = _mean(uncentred, null=nulls.mean())
     if "difficult-cka" in own:
         found |= _easy_first(own)
+    if context.network_kind == "trajectory":
+        return {name: _over_batches(quantity) for name, quantity in found.items()}
     return found
+
+
+def _over_batches(quantity: penchant.Quantity) -> penchant.Quantity:
+    """The same number, whose spread over repetitions is that over batches."""
+    if quantity.over != "trainings":
+        return quantity
+    return attrs.evolve(quantity, over="batches of samples")
 
 
 def _measured_null(values: np.ndarray) -> dict[str, Any]:
@@ -272,7 +352,7 @@ def _even_rank(context: penchant.Context) -> float:
     """The effective rank of kernels that prefer no direction."""
     options = context.options
     easy = mixture(options, context, 0.0, 0).easy
-    samples = min(options.samples, len(easy.labels))
+    samples = _batch_size(easy, context)
     outputs = context.architecture.outputs
     found = even_spectrum(samples, outputs, centring=options.centring, ratios=())
     return found["effective-rank"]
@@ -291,7 +371,7 @@ def _mean(
 
 
 def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
-    """Lead of the alignment on easy over difficult samples (trainings, evaluations).
+    """How far alignment on easy samples (trainings, evaluations) is ahead of that on hard ones.
 
     True labels align with any kernel of clustered data, and random ones with any kernel of few
     directions: the lead counts what training adds to the alignment above that of random labels.
@@ -310,6 +390,8 @@ def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
 def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
     """Each training has labels and an order of its own."""
     labels = mixture(context.options, context, 0.0, 0).easy.labels
+    if context.network_kind == "trajectory":
+        return _accuracy_of_one(values, labels)
     value, stderr = statistics.accuracy(values, len(labels), shared=False)
     return penchant.Quantity(
         value,
@@ -324,6 +406,8 @@ def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Q
 def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
     """All trainings are judged on the same test samples."""
     labels = context.data.test.labels
+    if context.network_kind == "trajectory":
+        return _accuracy_of_one(values, labels)
     mean, between = statistics.mean_and_stderr(values)
     sampling = statistics.binomial_stderr(mean, len(labels))
     stderr, df = combined_error([(sampling, None), (between, len(values) - 1)])
@@ -333,6 +417,18 @@ def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Qu
         over="trainings and test samples",
         count=len(values),
         df=df,
+        null=_commonest(labels),
+    )
+
+
+def _accuracy_of_one(values: np.ndarray, labels: torch.Tensor) -> penchant.Quantity:
+    """The accuracy of one network, which every batch has the same of."""
+    value = float(values[0])
+    return penchant.Quantity(
+        value,
+        stderr=statistics.binomial_stderr(value, len(labels)),
+        over="samples",
+        count=len(labels),
         null=_commonest(labels),
     )
 

@@ -1,0 +1,79 @@
+"""What a probe can be given: the words of `takes` and `needs`, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penchant.components.component import Probe
+
+# Kinds of networks, as an experiment gives them.
+KINDS = {
+    "fresh": "networks that are drawn, and trained where the job has a training",
+    "trained": "one network of the user's, as it is: a module, or `weights` of a file",
+    "trajectory": "checkpoints of one training of the user's, in their order",
+}
+# What a probe cannot do without.
+NEEDS = {
+    "architecture": "networks",
+    "dataset": "samples",
+    "training": "a recipe by which networks are trained",
+    "classes": "labels that are classes",
+    "images": "inputs of channels x height x width",
+    "scalar-output": "one output, or two logits",
+    "second-derivatives": "second derivatives of the network",
+    "continuous-inputs": "inputs that can be moved a little: no tokens",
+}
+AXES = ("architecture", "dataset")
+# What a probe takes only when it is given: an axis, or labels of every position of a sequence.
+ACCEPTS = (*AXES, "sequences")
+
+
+def how_taken(cls: type[Probe], kind: str) -> str:
+    """How a probe takes networks of a kind: "yes", "by state", or "no".
+
+    A trajectory that a probe does not follow itself is measured state by state, where the probe
+    measures one trained network.
+    """
+    if kind in cls.takes:
+        return "yes"
+    return "by state" if kind == "trajectory" and "trained" in cls.takes else "no"
+
+
+def taken(cls: type[Probe]) -> dict[str, str]:
+    """How a probe takes each kind of network and data: "yes", "by state", "if given" or "no"."""
+    found = {kind: how_taken(cls, kind) for kind in KINDS}
+    found["tokens"] = "yes" if takes_tokens(cls) else "no"
+    found["sequences"] = "yes" if takes_sequences(cls) else "no"
+    found["data"] = takes_data(cls)
+    # Without networks there are none to take.
+    if not cls.has_axis("architecture"):
+        found |= dict.fromkeys(KINDS, "no")
+    return found
+
+
+def letters(cls: type[Probe]) -> str:
+    """Kinds of networks in three letters: "FTC", small where a trajectory is taken by state."""
+    marks = {"fresh": "F", "trained": "T", "trajectory": "C"}
+    how = taken(cls)
+    found = ["-" if how[kind] == "no" else mark for kind, mark in marks.items()]
+    if how["trajectory"] == "by state":
+        found[-1] = "c"
+    return "".join(found)
+
+
+def takes_tokens(cls: type[Probe]) -> bool:
+    """Can its dataset hold whole numbers, such as tokens?"""
+    return cls.has_axis("dataset") and not {"continuous-inputs", "images"} & set(cls.needs)
+
+
+def takes_sequences(cls: type[Probe]) -> bool:
+    """Can its dataset have a label for every position of a sequence?"""
+    return "sequences" in cls.accepts
+
+
+def takes_data(cls: type[Probe]) -> str:
+    """Whether it is given samples: "yes", "if given", or "no"."""
+    if "dataset" in cls.needs:
+        return "yes"
+    return "if given" if cls.has_axis("dataset") else "no"

@@ -1,0 +1,104 @@
+"""Quantities along the steps of a trajectory: as arrays of a result, and as quantities again.
+
+A quantity `x` that was measured at every state is the array `x-by-step`, with its standard error
+`x-by-step-stderr` and its null `x-by-step-null` beside it; `steps` holds the steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result
+
+STEPS = "steps"
+BY_STEP = "-by-step"
+PARTS = ("stderr", "null", "null_spread", "null_stderr", "df", "p")
+
+
+def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
+    """Results of all states of a trajectory as one.
+
+    Args:
+        results: A result for every step.
+        steps: The steps.
+
+    Returns:
+        The last result, and every quantity along the steps.
+    """
+    import numpy as np
+
+    last = results[-1]
+    if STEPS in last.arrays:
+        raise Error(f"a probe with an array {STEPS!r} of its own must follow a trajectory itself")
+    # A quantity may be missing at some states.
+    names = dict.fromkeys(name for result in results for name in result.quantities)
+    arrays: dict[str, Any] = {STEPS: np.array(steps)}
+    for name in names:
+        found = [result.quantities.get(name) for result in results]
+        arrays[f"{name}{BY_STEP}"] = _column(found, "value")
+        for part in PARTS:
+            column = _column(found, part)
+            if np.isfinite(column).any():
+                arrays[f"{name}{BY_STEP}-{_ending(part)}"] = column
+    gaps = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    convention = (
+        f"{len(steps)} states, steps {steps[0]} to {steps[-1]}; quantities and other arrays are of "
+        f"step {steps[-1]}"
+    )
+    warnings = dict.fromkeys(text for result in results for text in result.warnings)
+    return attrs.evolve(
+        last,
+        arrays={**last.arrays, **arrays},
+        missing=(*last.missing, *gaps),
+        conventions={**last.conventions, "trajectory": convention},
+        warnings=tuple(warnings),
+    )
+
+
+def _ending(part: str) -> str:
+    return part.replace("_", "-")
+
+
+def _column(quantities: Sequence[Quantity | None], part: str) -> Any:
+    """One number of a quantity at every state; not a number where it has none."""
+    import numpy as np
+
+    values = [getattr(quantity, part, None) for quantity in quantities]
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def about_steps(meanings: Mapping[str, str]) -> dict[str, str]:
+    """What the arrays along the steps are about, from what their quantities mean."""
+    about = {STEPS: "steps of the trajectory"}
+    for name, meaning in meanings.items():
+        about[f"{name}{BY_STEP}"] = f"{meaning}; at every step"
+    return about
+
+
+def is_by_step(result: Result) -> bool:
+    """Was every state of a trajectory measured? Needs no arrays."""
+    return "trajectory" in result.conventions
+
+
+def quantities_by_step(result: Result) -> Iterator[tuple[int, dict[str, Quantity]]]:
+    """The quantities of every state, in the order of the steps, from the arrays of a result."""
+    names = [name.removesuffix(BY_STEP) for name in result.arrays if name.endswith(BY_STEP)]
+    for number, step in enumerate(result.arrays[STEPS]):
+        yield int(step), {name: _at(result, name, number) for name in names}
+
+
+def _at(result: Result, name: str, number: int) -> Quantity:
+    numbers: dict[str, Any] = {}
+    for part in PARTS:
+        column: Any = result.arrays.get(f"{name}{BY_STEP}-{_ending(part)}")
+        known = column is not None and math.isfinite(column[number])
+        numbers[part] = float(column[number]) if known else None
+    value = float(result.arrays[f"{name}{BY_STEP}"][number])
+    # What a number is over, and its unit, are the same at every state.
+    last = result.quantities.get(name, Quantity(value))
+    return attrs.evolve(last, value=value, **numbers)

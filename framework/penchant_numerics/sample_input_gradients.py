@@ -1,0 +1,117 @@
+"""Gradients in the input of one network at samples, and the second moment over these.
+
+G = E_x[g g^T] with g = grad_x f(x): f is the only output, the second of two logits minus the first,
+or of more logits that of the sample's class.
+"""
+
+from __future__ import annotations
+
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.derivatives import first_output
+from penchant_numerics.estimates import Directions
+from penchant_numerics.moments import GroupedMoment, directions_of
+from penchant_numerics.row_moments import by_rows, directions_of_rows
+from penchant_numerics.safety import safe
+from torch import Tensor, nn
+
+_BATCH = 256
+
+
+def differentiated(outputs: int) -> str:
+    """Which number is differentiated, in words."""
+    words = {1: "the only one", 2: "second logit minus first"}
+    return words.get(outputs, "the logit of the sample's class")
+
+
+def sample_input_gradients(network: nn.Module, samples: Samples, *, batch: int = _BATCH) -> Tensor:
+    """Gradients in the input.
+
+    Args:
+        network: A network in evaluation mode, whose samples do not mix.
+        samples: Inputs (samples, *shape), and labels where there are more than two outputs.
+        batch: Samples a pass.
+
+    Returns:
+        Gradients (samples, D).
+
+    Raises:
+        ValueError: There are more than two outputs, and labels are not classes.
+    """
+    prepared = safe(network)
+    found = []
+    for start in range(0, len(samples.labels), batch):
+        some = samples.select(slice(start, start + batch))
+        inputs = some.inputs.detach().clone().requires_grad_()
+        outputs = prepared(inputs)
+        # the sum keeps samples apart
+        (gradient,) = torch.autograd.grad(_chosen(outputs, some.labels).sum(), inputs)
+        found.append(gradient.flatten(1).detach())
+    return torch.cat(found)
+
+
+def _chosen(outputs: Tensor, labels: Tensor) -> Tensor:
+    """The number (samples,) that is differentiated."""
+    count = outputs.shape[-1]
+    if count <= 2:
+        return first_output(outputs)
+    if labels.ndim != 1 or labels.is_floating_point():
+        raise ValueError(f"labels that are no classes choose none of {count} outputs")
+    return outputs.gather(1, labels[:, None])[:, 0]
+
+
+def directions_of_gradients(rows: Tensor) -> Directions:
+    """The second moment of gradients (samples, D) of one network, sample by sample.
+
+    Returns:
+        As of an estimator, with samples in the place of networks.
+    """
+    count, size = rows.shape
+    if by_rows(count, size):
+        return directions_of_rows(rows)
+    moment = GroupedMoment(size, device=rows.device)
+    # parts that differ by a sample would be taken for spread
+    groups = len(moment.parts)
+    moment.add(rows[: count // groups * groups])
+    return directions_of(moment)
+
+
+def scrambled_phases(rows: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """The same gradients (samples, D) with random phases: amplitudes at every frequency stay.
+
+    Args:
+        rows: Gradients.
+        shape: Channels and the grid, or the length of a signal; channels of a sample keep their
+            phases relative to each other.
+        generator: On the CPU.
+
+    Returns:
+        Gradients (samples, D).
+    """
+    channels, *grid = shape if len(shape) > 1 else (1, *shape)
+    axes = tuple(range(-len(grid), 0))
+    images = rows.reshape(len(rows), channels, *grid)
+    # phases of real noise are those of a real picture
+    noise = torch.randn((len(rows), 1, *grid), generator=generator, device="cpu")
+    waves = torch.fft.fftn(noise.to(rows), dim=axes)
+    phases = waves / waves.abs()
+    moved = torch.fft.ifftn(torch.fft.fftn(images, dim=axes) * phases, dim=axes)
+    return moved.real.reshape(rows.shape)
+
+
+def shuffled_pixels(rows: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """The same gradients (samples, D) with their pixels in random order, another for each sample.
+
+    Args:
+        rows: Gradients.
+        shape: Channels and the grid, or the length of a signal; channels of a pixel stay together.
+        generator: On the CPU.
+
+    Returns:
+        Gradients (samples, D).
+    """
+    channels = shape[0] if len(shape) > 1 else 1
+    pixels = rows.reshape(len(rows), channels, -1)
+    keys = torch.rand((len(rows), 1, pixels.shape[-1]), generator=generator, device="cpu")
+    order = keys.argsort(-1).to(rows.device).expand_as(pixels)
+    return pixels.gather(-1, order).reshape(rows.shape)

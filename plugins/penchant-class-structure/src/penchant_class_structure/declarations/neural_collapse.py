@@ -1,0 +1,100 @@
+"""Neural collapse along training, as data."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_class_structure.declarations.recipes import CIFAR, PER_CLASS, QUICK
+
+
+@attrs.frozen
+class NeuralCollapse(penchant.Probe):
+    r"""Neural collapse by layer: scatter within classes, and norms and angles of class means.
+
+    For the inputs of every linear layer and convolution the probe reports NC1, the scatter within
+    classes over that of class means, $\operatorname{tr}(\Sigma_W \Sigma_B^+) / C$; NC2, the
+    deviation of the class means from the equal norms and equal angles of a simplex; and NC4, how
+    often the nearest class mean and the network disagree. For the last layer it also reports NC3,
+    the distance of the classifier from the class means. All are 0 for a collapsed network. Nulls:
+    permuted labels, and isotropic features of the same dimension and numbers of samples.
+
+    Features of a convolution are means over positions. Two forward passes over the samples give all
+    layers and nulls. Standard errors are over samples (a jackknife over groups with as many samples
+    of each class), for this one network.
+
+    Reference: Papyan, Han, Donoho, "Prevalence of neural collapse during the terminal phase of
+    deep learning training", PNAS 2020, figures 2 to 7.
+    """
+
+    name = "neural-collapse"
+    example = (
+        "penchant probe neural-collapse -a 'mlp:widths=[128,128],normalization=batch' "
+        "-d digits:per_class=100"
+    )
+    question = "Do samples fall onto their class means, and these onto a simplex?"
+    target = "penchant_class_structure.probes.neural_collapse:run"
+    figures = "penchant_class_structure.figures.neural_collapse:draw"
+    needs = ("architecture", "dataset", "classes")
+    takes = ("fresh", "trained", "trajectory")
+    quantities = {
+        "nc1": "last layer: scatter within classes over that of class means, "
+        "tr(Sigma_W Sigma_B^+) / C; null: permuted labels",
+        "nc2-simplex": "last layer: mean over pairs of classes of |cos + 1/(C - 1)|, the cosine of "
+        "centred class means; null: permuted labels",
+        "nc2-norms": "last layer: standard deviation over mean of the norms of centred class "
+        "means; null: permuted labels",
+        "nc2-angles": "last layer: standard deviation of the cosines of pairs; null: permuted "
+        "labels",
+        "nc3": "squared distance of classifier and centred class means, each of norm 1; null: "
+        "permuted labels",
+        "nc4": "last layer: share of samples whose nearest class mean is not the class the network "
+        "gives; null: permuted labels",
+        "nc2-simplex-classifier": "nc2-simplex of the classifier's weights; null: in random order",
+        "nc2-norms-classifier": "nc2-norms of the classifier's weights; null: in random order",
+        "nc2-angles-classifier": "nc2-angles of the classifier's weights; null: in random order",
+        "{split}-accuracy": "accuracy on these samples; null: the most frequent class",
+    }
+    arrays = {
+        "steps": "steps of training, a row of the other arrays each",
+        "nc1-by-layer": "nc1 of what each layer is given (steps, layers)",
+        "nc1-null": "the same with permuted labels, mean over permutations",
+        "nc1-isotropic": "the same of isotropic features of this dimension, (layers,)",
+        "nc2-simplex-by-layer": "nc2-simplex of each layer (steps, layers)",
+        "nc2-simplex-null": "the same with permuted labels",
+        "nc2-simplex-isotropic": "the same of isotropic features, (layers,)",
+        "nc2-norms-by-layer": "nc2-norms of each layer (steps, layers)",
+        "nc2-norms-null": "the same with permuted labels",
+        "nc2-norms-isotropic": "the same of isotropic features, (layers,)",
+        "nc2-angles-by-layer": "nc2-angles of each layer (steps, layers)",
+        "nc2-angles-null": "the same with permuted labels",
+        "nc2-angles-isotropic": "the same of isotropic features, (layers,)",
+        "nc3-by-step": "nc3 of the last layer (steps,)",
+        "nc3-null": "the same with permuted labels",
+        "nc4-by-layer": "nc4 of each layer (steps, layers)",
+        "nc4-null": "the same with permuted labels",
+        "nc2-simplex-classifier-by-step": "nc2-simplex of the classifier (steps,)",
+        "nc2-norms-classifier-by-step": "nc2-norms of the classifier (steps,)",
+        "nc2-angles-classifier-by-step": "nc2-angles of the classifier (steps,)",
+        "accuracies": "accuracy on these samples (steps,)",
+    }
+    presets = {
+        "quick": {"eval_every": 60, "training": QUICK},
+        "collapse-fig-6": {"eval_every": 3910, "training": CIFAR},
+    }
+
+    split: str = penchant.option("train", "which samples", choices=("train", "test"))
+    per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
+    eval_steps: tuple[int, ...] | None = penchant.option(
+        None, "training steps at which to measure; None: see eval_every"
+    )
+    eval_every: int | None = penchant.option(
+        None,
+        "steps of training between measurements, its end among them; None: the end",
+        at_least=1,
+    )
+    groups: int = penchant.option(10, "groups of samples that the jackknife leaves out", at_least=2)
+    permutations: int = penchant.option(20, "permutations of the labels for the null", at_least=2)
+    largest: int = penchant.option(
+        2048, "features of a layer at most; larger layers are left out, with a warning", at_least=1
+    )

@@ -1,0 +1,288 @@
+"""The probe `neural-collapse`: NC1 to NC4 of every layer, along training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.significance import p_value
+from penchant_numerics.statistics import binomial_stderr, jackknife, null_of
+from torch import Tensor, nn
+
+from penchant_class_structure.declarations.neural_collapse import NeuralCollapse
+from penchant_class_structure.numerics.class_scatter import (
+    ClassScatter,
+    CollapseLayers,
+    class_scatter,
+    collapse_layers,
+    disagreement,
+)
+from penchant_class_structure.numerics.neural_collapse import (
+    MEASURES,
+    collapse,
+    geometry,
+    isotropic,
+    self_duality,
+)
+from penchant_class_structure.shared.measured_network import chosen, permuted_labels
+
+_TINY = 1e-30  # a scatter that is zero to rounding
+_DRAWS = 200  # of isotropic features and of random classifiers
+
+
+@dataclass
+class _Step:
+    """Everything about the network at one step; names to numbers, or to one number per layer."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, Any] = field(default_factory=dict)
+    nulls: dict[str, np.ndarray] = field(default_factory=dict)  # draws along the first axis
+    accuracy: float = 0.0
+
+
+def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
+    """Measure at every step that was asked for."""
+    data = context.data
+    samples = chosen(getattr(data, options.split), options.per_class, data.classes)
+    groups = _groups(samples.labels, options.groups)
+    labellings = [samples.labels]
+    for number in range(options.permutations):
+        labellings.append(permuted_labels(samples.labels, number, context))
+
+    steps, found, layers = [], [], None
+    for step, network in context.trained(_steps(options, context)):
+        layers = _layers(network, samples, context)
+        steps.append(step)
+        found.append(_measured(network, layers, samples, labellings, groups))
+    assert layers is not None
+    arrays, missing = _arrays(found, samples, layers, context)
+    arrays["steps"] = np.array(steps)
+    return penchant.Result(
+        _quantities(found[-1], samples, layers, context),
+        arrays,
+        conventions=_conventions(options, layers),
+        missing=missing,
+        labels={"layers": tuple(name or "(the network)" for name in layers.modules)},
+    )
+
+
+def _steps(options: NeuralCollapse, context: penchant.Context) -> list[int] | None:
+    """Steps that are measured; None is the end of the training."""
+    if options.eval_steps is not None:
+        return sorted(set(options.eval_steps))
+    # Every state of a user's own training.
+    own = context.network_kind == "trajectory"
+    if own or options.eval_every is None or context.training is None:
+        return None
+    total = context.training.total_steps(len(context.data.train.labels))
+    return sorted({*range(0, total + 1, options.eval_every), total})
+
+
+def _groups(labels: Tensor, count: int) -> Tensor:
+    """Groups of samples (n,) that each hold as many of every class, to one sample."""
+    sizes = labels.bincount()
+    smallest = int(sizes.min())
+    if smallest < count:
+        raise penchant.Error(
+            f"groups must be at most {smallest}, the samples of the smallest class, found {count}"
+        )
+    places = torch.zeros_like(labels)
+    for label, size in enumerate(sizes.tolist()):
+        own = labels == label
+        places[own] = torch.arange(size, device=labels.device)
+    return places % count
+
+
+def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> CollapseLayers:
+    """Layers that can be measured; says which cannot."""
+    options: NeuralCollapse = context.options
+    classes = context.data.classes
+    layers = collapse_layers(network, samples.inputs, classes=classes, largest=options.largest)
+    reasons = {
+        f"with fewer than {classes - 1} features": layers.narrow,
+        f"with more than {options.largest} features": layers.wide,
+        "because their rows are not samples": layers.mixed,
+    }
+    for reason, names in reasons.items():
+        if names:
+            context.warn(f"left out, {reason}: {', '.join(names)}")
+    if layers.classifier is None:
+        raise penchant.Error(
+            "neural collapse is one of a classifier that ends in a linear layer with at least "
+            f"{classes - 1} and at most {options.largest} inputs, found none whose output is that "
+            "of the network"
+        )
+    return layers
+
+
+def _measured(
+    network: nn.Module,
+    layers: CollapseLayers,
+    samples: Samples,
+    labellings: list[Tensor],
+    groups: Tensor,
+) -> _Step:
+    """NC1 to NC4 of one network, by two forward passes over the samples."""
+    classes = int(samples.labels.max()) + 1
+    scatters, answers = class_scatter(
+        network, layers.modules, samples.inputs, labellings, groups=groups, classes=classes
+    )
+    found = _Step(accuracy=float((answers == samples.labels).double().mean()))
+    rows = [_row(scatter) for scatter in scatters.values()]
+    for name in MEASURES:
+        found.values[name] = np.array([values[name] for values, _, _ in rows])
+        found.errors[name] = np.array([errors[name] for _, errors, _ in rows])
+        found.nulls[name] = np.array([nulls[name] for _, _, nulls in rows]).T
+
+    # NC4 needs the means first: another pass
+    means = {}
+    for name, scatter in scatters.items():
+        permuted = scatter.permuted / scatter.counts.sum(0)[:, None]
+        means[name] = torch.cat([scatter.without(None)[0][None], permuted])
+    shares = disagreement(network, layers.modules, samples.inputs, means)
+    found.values["nc4"] = np.array([float(each[0]) for each in shares.values()])
+    found.errors["nc4"] = binomial_stderr(found.values["nc4"], len(samples.labels))
+    found.nulls["nc4"] = np.array([each[1:].numpy() for each in shares.values()]).T
+
+    # what concerns the classifier
+    assert layers.classifier is not None
+    weight = layers.modules[layers.classifier].weight.detach().double().cpu()
+    last = scatters[layers.classifier]
+    replicates = [self_duality(last.without(g)[0], weight) for g in range(len(last.counts))]
+    found.values["nc3"] = self_duality(last.without(None)[0], weight)
+    found.errors["nc3"] = jackknife(replicates)
+    found.nulls["nc3"] = np.array(
+        [self_duality(each, weight) for each in means[layers.classifier][1:]]
+    )
+    for name, value in geometry(weight).items():
+        found.values[f"{name}-classifier"] = value
+    return found
+
+
+def _row(scatter: ClassScatter) -> tuple[dict, dict, dict]:
+    """Measures of one layer, their standard errors, and those of permuted labels."""
+    values = collapse(*scatter.without(None))
+    replicates = [collapse(*scatter.without(group)) for group in range(len(scatter.counts))]
+    permuted = [collapse(*scatter.with_permutation(p)) for p in range(len(scatter.permuted))]
+    errors = {name: jackknife([each[name] for each in replicates]) for name in MEASURES}
+    nulls = {name: [each[name] for each in permuted] for name in MEASURES}
+    return values, errors, nulls
+
+
+def _quantities(
+    last: _Step, samples: Samples, layers: CollapseLayers, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Numbers of the last layer at the last step."""
+    options: NeuralCollapse = context.options
+    place = list(layers.modules).index(layers.classifier)
+    count = len(samples.labels)
+    found = {}
+    for name in ("nc1", "nc2-simplex", "nc2-norms", "nc2-angles", "nc3", "nc4"):
+        value, error, draws = last.values[name], last.errors[name], last.nulls[name]
+        if name != "nc3":
+            value, error, draws = value[place], error[place], draws[:, place]
+        if not np.isfinite(value):
+            raise penchant.Error(
+                "class means of the last layer are all the same, so that they have no geometry"
+            )
+        fields = null_of(draws)
+        if name in MEASURES:
+            fields["p"] = _permutation_p(value, draws)
+        found[name] = penchant.Quantity(
+            value,
+            stderr=error,
+            over="samples",
+            count=count,
+            df=None if name == "nc4" else options.groups - 1,
+            **fields,
+        )
+
+    # the classifier's own weights in random order know nothing of classes
+    weight = layers.modules[layers.classifier].weight.detach().double().cpu()
+    random = _shuffled_geometry(weight, context)
+    for name in MEASURES[1:]:
+        draws = np.array([each[name] for each in random])
+        draws = draws[np.isfinite(draws)]  # a sparse classifier may have equal rows by chance
+        value = last.values[f"{name}-classifier"]
+        found[f"{name}-classifier"] = penchant.Quantity(
+            value, exact=True, **(null_of(draws, value=value) if len(draws) else {})
+        )
+    found[f"{options.split}-accuracy"] = penchant.Quantity(
+        last.accuracy,
+        stderr=binomial_stderr(last.accuracy, count),
+        over="samples",
+        count=count,
+        null=float(samples.labels.bincount().max()) / count,
+    )
+    return found
+
+
+def _permutation_p(value: float, draws: np.ndarray) -> float | None:
+    """The two-sided p-value of a positive statistic among permutations of the same samples.
+
+    Their spread is all that differs without an effect: the error over samples is no part of it.
+    Logarithms, because ratios are skewed.
+    """
+    logs = np.log(np.maximum(draws, _TINY))
+    distance = math.log(max(value, _TINY)) - logs.mean()
+    spread = logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
+    return p_value(distance, spread, len(logs) - 1)
+
+
+def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[str, float]]:
+    """Measures of weights (C, d) in random order, one for each draw."""
+    generator = context.generator("classifier")
+    entries = weight.flatten()
+    found = []
+    for _ in range(_DRAWS):
+        order = torch.randperm(len(entries), generator=generator, device="cpu")
+        found.append(geometry(entries[order].reshape(weight.shape)))
+    return found
+
+
+def _arrays(
+    found: list[_Step], samples: Samples, layers: CollapseLayers, context: penchant.Context
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Everything by step and layer, and the names of arrays with numbers that are not defined."""
+    arrays: dict[str, Any] = {"accuracies": np.array([each.accuracy for each in found])}
+    for name in (*MEASURES, "nc3", "nc4"):
+        key = "nc3-by-step" if name == "nc3" else f"{name}-by-layer"
+        arrays[key] = np.stack([each.values[name] for each in found])
+        arrays[f"{key}-stderr"] = np.stack([each.errors[name] for each in found])
+        arrays[f"{name}-null"] = np.stack([each.nulls[name].mean(0) for each in found])
+    for name in MEASURES[1:]:
+        values = [each.values[f"{name}-classifier"] for each in found]
+        arrays[f"{name}-classifier-by-step"] = np.array(values)
+
+    # isotropic features of each layer's dimension
+    counts = samples.labels.bincount()
+    rows = []
+    for number, module in enumerate(layers.modules.values()):
+        generator = context.generator("isotropic", number)
+        draws = isotropic(counts, _width(module), generator=generator, draws=_DRAWS)
+        rows.append({name: np.mean([each[name] for each in draws]) for name in MEASURES})
+    for name in MEASURES:
+        arrays[f"{name}-isotropic"] = np.array([row[name] for row in rows])
+    missing = tuple(name for name, values in arrays.items() if not np.isfinite(values).all())
+    return arrays, missing
+
+
+def _width(module: nn.Module) -> int:
+    """Features of what a layer is given."""
+    return module.in_features if isinstance(module, nn.Linear) else module.in_channels
+
+
+def _conventions(options: NeuralCollapse, layers: CollapseLayers) -> dict[str, str]:
+    return {
+        "features": "what a layer is given, mean over positions and uses",
+        "last layer": f"{layers.classifier or '(the network)'}, whose output is the network's",
+        "means": "around the mean of class means; deviations over classes divided by their number",
+        "samples": f"{options.split}, {options.per_class or 'all'} of each class",
+        "mode": "evaluation mode, running statistics of batch-norm",
+        "null": f"labels permuted {options.permutations} times",
+    }

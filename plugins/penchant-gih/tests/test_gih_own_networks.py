@@ -1,0 +1,91 @@
+"""Probes of the geometry on a network, or a training, of the user's own."""
+
+import numpy as np
+import penchant
+import pytest
+import torch
+from torch import nn
+
+G = torch.Generator().manual_seed(0)
+Y = torch.arange(80) % 2
+X = torch.randn(80, 4, generator=G) + 2.0 * Y[:, None] * torch.tensor([1.0, 0, 0, 0])
+DATA = {"name": "import", "factory": ((X, Y), (X, Y))}
+
+
+class Net(nn.Sequential):
+    """Two logits of four inputs, with a second derivative."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+@pytest.fixture
+def run(tmp_path):
+    torch.manual_seed(0)
+    network = Net()
+    optimizer = torch.optim.SGD(network.parameters(), 0.3)
+    for step in range(31):
+        if step in (0, 30):
+            torch.save(network.state_dict(), tmp_path / f"step-{step}.pt")
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(X), Y).backward()
+        optimizer.step()
+    return tmp_path, network
+
+
+def test_the_input_hessian_of_a_trained_network_is_that_by_autodiff(run):
+    """The share of the second part without noise: mean Hessians of all samples, in one go."""
+    folder, _ = run
+    network = Net().double()
+    network.load_state_dict(torch.load(folder / "step-30.pt"))
+    found = penchant.measure(
+        "input-curvature",
+        architecture=network.float(),
+        dataset=DATA,
+        samples=80,
+        executor="serial",
+    )
+    network.double()
+
+    def loss(x, y):
+        return nn.functional.cross_entropy(network(x[None]), y[None])
+
+    def margin(x):
+        logits = network(x[None])[0]
+        return logits[1] - logits[0]
+
+    hessians = torch.stack([torch.func.hessian(loss)(x, y) for x, y in zip(X.double(), Y)]).detach()
+    gradients = torch.stack([torch.func.grad(margin)(x) for x in X.double()]).detach()
+    rows = torch.einsum("na,nb->nab", gradients, gradients).flatten(1)
+    whole = hessians.flatten(1)
+
+    def distinct(a, b):
+        table = a @ b.T
+        return float(table.sum() - table.trace()) / (len(a) * (len(a) - 1))
+
+    def cosine(a, b):
+        return distinct(a, b) / np.sqrt(distinct(a, a) * distinct(b, b))
+
+    # The bias of a ratio of means is taken away by leaving out each sample once.
+    others = [np.delete(np.arange(80), number) for number in range(80)]
+    replicates = [cosine(whole[keep], rows[keep]) for keep in others]
+    expected = 80 * cosine(whole, rows) - 79 * np.mean(replicates)
+    assert found.quantities["corr-g"].value == pytest.approx(expected, rel=1e-4)
+    assert found.quantities["corr-g"].over == "samples"
+
+
+def test_curvature_and_geometry_follow_the_users_training(run):
+    folder, network = run
+    parts = {"architecture": Net, "dataset": DATA, "executor": "serial", "weights": folder}
+    curvature = penchant.measure("input-curvature", **parts, samples=20)
+    assert list(curvature.arrays["steps"]) == [0, 30]
+    small = {"networks": 24, "inputs": 12}
+    geometry = penchant.measure("geometry-training", **parts, **small, data="dataset")
+    assert list(geometry.arrays["steps"]) == [0, 30]
+    assert geometry.quantities["peak-corr-s"].over == "probing inputs"
+    last = Net()
+    last.load_state_dict(torch.load(folder / "step-30.pt"))
+    right = (last(X).argmax(1) == Y).float().mean()
+    assert geometry.quantities["train-accuracy"].value == pytest.approx(float(right))
+    with pytest.raises(penchant.Error, match="a trajectory was trained on its dataset"):
+        penchant.measure("geometry-training", **parts, **small)

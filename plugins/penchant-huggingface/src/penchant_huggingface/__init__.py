@@ -1,0 +1,17 @@
+"""Models and datasets of Hugging Face; this module is all that discovery imports."""
+
+import penchant
+
+from penchant_huggingface import declarations
+
+
+@penchant.hookimpl
+def penchant_architectures():
+    """Architectures this plugin offers."""
+    return [declarations.HuggingFace]
+
+
+@penchant.hookimpl
+def penchant_datasets():
+    """Datasets this plugin offers."""
+    return [declarations.Texts]

@@ -1,0 +1,175 @@
+"""Builds models of transformers for the data at hand."""
+
+from __future__ import annotations
+
+import difflib
+from types import ModuleType
+from typing import Any
+
+import penchant
+from penchant_numerics.shapes import written
+from torch import Tensor, nn
+
+from penchant_huggingface.declarations import HuggingFace
+from penchant_huggingface.importing import import_transformers
+from penchant_huggingface.settings import parse_settings
+
+CLASSES = {
+    "causal-lm": "AutoModelForCausalLM",
+    "masked-lm": "AutoModelForMaskedLM",
+    "token-classification": "AutoModelForTokenClassification",
+    "sequence-classification": "AutoModelForSequenceClassification",
+    "image-classification": "AutoModelForImageClassification",
+}
+IMAGE = 3  # axes of an image
+
+
+class Logits:
+    """A model that takes one tensor and gives its logits."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The logits of a batch; tokens may come as floating-point numbers."""
+        if self.main_input_name == "input_ids":  # type: ignore[attr-defined]
+            inputs = inputs.long()
+        made = super().forward(inputs)  # type: ignore[misc]
+        return made.logits
+
+
+def build(options: HuggingFace, shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """Target of the architecture `huggingface`."""
+    transformers = import_transformers()
+    config = _config(transformers, options)
+    kind = _kind(transformers, options, config, shape)
+    _fit(config, options, shape, outputs)
+    fresh = options.model is None or not options.pretrained
+    try:
+        if fresh:
+            network = kind.from_config(config, attn_implementation="eager")
+        else:
+            network = _pretrained(kind, options.model, config)
+    except OSError as error:
+        raise _missing(options.model, error) from error
+    except (TypeError, ValueError) as error:
+        name = options.model or options.model_type
+        raise penchant.Error(
+            f"transformers cannot make {name!r} for inputs of {written(shape)}: {error}"
+        ) from error
+    _give_logits(network)
+    return network
+
+
+def _config(transformers: ModuleType, options: HuggingFace) -> Any:
+    """The configuration, with the user's fields."""
+    settings = parse_settings(options.config)
+    kinds = transformers.AutoConfig
+    if options.model is not None:
+        try:
+            config = kinds.from_pretrained(options.model, local_files_only=True)
+            _check_fields(config, settings)
+            return kinds.from_pretrained(options.model, local_files_only=True, **settings)
+        except OSError as error:
+            raise _missing(options.model, error) from error
+    known = transformers.CONFIG_MAPPING
+    if options.model_type not in known:
+        close = difflib.get_close_matches(options.model_type, list(known.keys()), n=3)
+        names = " or ".join(map(repr, close))
+        hint = f"did you mean {names}?" if close else "transformers.CONFIG_MAPPING names all"
+        raise penchant.Error(f"transformers has no model_type {options.model_type!r}; {hint}")
+    _check_fields(kinds.for_model(options.model_type), settings)
+    return kinds.for_model(options.model_type, **settings)
+
+
+def _check_fields(config: Any, settings: dict[str, Any]) -> None:
+    """Refuse fields that a configuration has not; transformers would take them for anything."""
+    for name in settings:
+        if not hasattr(config, name):
+            raise penchant.Error(
+                f"the configuration of {config.model_type} has no {name!r}; its fields are "
+                f"{', '.join(sorted(config.to_dict()))}"
+            )
+
+
+def _kind(
+    transformers: ModuleType, options: HuggingFace, config: Any, shape: tuple[int, ...]
+) -> Any:
+    """The class that makes models for the task."""
+    task = options.task
+    if task == "auto":
+        task = "image-classification"
+        if len(shape) != IMAGE:
+            masked = transformers.AutoModelForMaskedLM._model_mapping
+            task = "masked-lm" if type(config) in masked else "causal-lm"
+    kind = getattr(transformers, CLASSES[task])
+    if type(config) not in kind._model_mapping:
+        tasks = []
+        for name, each in CLASSES.items():
+            if type(config) in getattr(transformers, each)._model_mapping:
+                tasks.append(name)
+        found = ", ".join(tasks) or "none"
+        raise penchant.Error(f"{config.model_type} has no model for {task}, found {found}")
+    return kind
+
+
+def _fit(config: Any, options: HuggingFace, shape: tuple[int, ...], outputs: int) -> None:
+    """Sizes from the data, and plain passes: no caches."""
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    if len(shape) == IMAGE:
+        channels, height, width = shape
+        config.num_channels = channels
+        config.image_size = height if height == width else (height, width)
+    elif len(shape) != 1:
+        raise penchant.Error(
+            "models of transformers take images (channels x height x width) or sequences of "
+            f"tokens, found the shape {written(shape)}"
+        )
+    classifies = options.task.endswith("classification") or len(shape) == IMAGE
+    if classifies:
+        config.num_labels = outputs
+    elif options.model is None or not options.pretrained:
+        config.vocab_size = outputs
+        _forget_tokens_beyond(config, outputs)
+    elif config.vocab_size != outputs:
+        raise penchant.Error(
+            f"{options.model} has a vocabulary of {config.vocab_size} tokens, the data have "
+            f"{outputs}: give the data the tokenizer of the model"
+        )
+
+
+def _forget_tokens_beyond(config: Any, vocabulary: int) -> None:
+    """Special tokens that a small vocabulary does not have."""
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id"):
+        token = getattr(config, name, None)
+        if isinstance(token, int) and token >= vocabulary:
+            setattr(config, name, None)
+
+
+def _pretrained(kind: Any, model: str, config: Any) -> nn.Module:
+    """The model with its weights, from the cache or a folder; nothing is fetched."""
+    return kind.from_pretrained(
+        model,
+        config=config,
+        local_files_only=True,
+        attn_implementation="eager",
+        ignore_mismatched_sizes=True,  # the head, where classes are other ones
+    )
+
+
+def _missing(model: str | None, error: OSError) -> penchant.Error:
+    """Says what was looked for, where, and how to get it."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    line, _, _ = str(error).strip().partition("\n")
+    return penchant.Error(
+        f"{model} is neither a folder nor in the cache of Hugging Face ({HF_HUB_CACHE}), and "
+        "nothing is fetched; fetch it once where there is a network, with `hf download "
+        f"{model}`, and let HF_HOME name a folder that both machines see "
+        f"({type(error).__name__}: {line})"
+    )
+
+
+def _give_logits(network: nn.Module) -> None:
+    """Let the model take one tensor and give one; names of modules stay as they are."""
+    kind = type(network)
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    network.__class__ = type(kind)(kind.__name__, (Logits, kind), names)

@@ -1,0 +1,157 @@
+"""Loads texts from disk as sequences of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import penchant
+import torch
+from penchant_numerics.data import Data, Samples
+from penchant_numerics.sequences import IGNORED
+from torch import Generator, Tensor
+
+from penchant_huggingface.declarations import Texts
+from penchant_huggingface.tokens import Tokens, tokens_by
+
+FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
+HELD_OUT = 10  # one in so many rows, or tokens, is for the test where there is no split for it
+MASKED = 0.15  # share of tokens that are masked
+Rows = dict[str, list[Any]]
+
+
+def load(options: Texts, generator: Generator) -> Data:
+    """Target of the dataset `huggingface`."""
+    train, test = _rows(options)
+    tokens = tokens_by(options.tokenizer, train[options.column])
+    conventions = {"tokens": tokens.about}
+    if options.task == "classes":
+        conventions["padding"] = "rows are cut, or filled up with token 0 behind; there is no mask"
+        classes = sorted(set(train[options.label_column]))
+        parts = [_classified(options, tokens, part, classes) for part in (train, test)]
+        return Data(
+            _drawn(parts[0], options.train, generator),
+            _drawn(parts[1], options.test, generator),
+            len(classes),
+            conventions=conventions,
+        )
+
+    # all texts one behind the other, cut into pieces
+    streams = [_stream(tokens, part[options.column]) for part in (train, test)]
+    if test is train:
+        last = len(streams[0]) // HELD_OUT
+        streams = [streams[0][:-last], streams[0][-last:]] if last else streams
+    size = tokens.size
+    if options.task == "masked-token" and tokens.mask is None:
+        size += 1  # one more token, which hides others
+    samples = []
+    for stream, name, count in zip(
+        streams, ("training", "test"), (options.train, options.test), strict=True
+    ):
+        pieces = _pieces(stream, options.length, name)
+        samples.append(_drawn(_labelled(options, tokens, pieces, generator), count, generator))
+    conventions["sample"] = f"a sequence of {options.length} tokens, {options.task} labels"
+    return Data(samples[0], samples[1], size, conventions=conventions)
+
+
+def _rows(options: Texts) -> tuple[Rows, Rows]:
+    """Columns of the training and of the test part; the same object where there is one part."""
+    path = Path(options.path)
+    if not path.exists():
+        raise penchant.Error(f"there is no file or folder {options.path!r}")
+    if path.is_file() and path.suffix not in FORMATS:
+        whole = {options.column: [path.read_text(encoding="utf-8", errors="replace")]}
+        return whole, whole
+    import datasets
+
+    try:
+        if path.is_dir():
+            found = datasets.load_from_disk(str(path))
+        else:
+            files = {options.train_split: str(path)}
+            found = datasets.load_dataset(FORMATS[path.suffix], data_files=files)
+    except (OSError, ValueError) as error:
+        raise penchant.Error(f"{options.path} cannot be read as a dataset: {error}") from error
+    if not isinstance(found, dict):
+        found = {options.train_split: found}
+    if options.train_split not in found:
+        there = ", ".join(found)
+        raise penchant.Error(f"{options.path} has no split {options.train_split!r}, found {there}")
+    train = _columns(options, found[options.train_split])
+    if options.test_split in found:
+        return train, _columns(options, found[options.test_split])
+    if options.task != "classes":
+        return train, train
+    # of rows the last ones are held out
+    last = max(1, len(train[options.column]) // HELD_OUT)
+    first = {name: values[:-last] for name, values in train.items()}
+    return first, {name: values[-last:] for name, values in train.items()}
+
+
+def _columns(options: Texts, table: Any) -> Rows:
+    """The columns that are read."""
+    names = [options.column]
+    if options.task == "classes":
+        names.append(options.label_column)
+    for name in names:
+        if name not in table.column_names:
+            there = ", ".join(table.column_names)
+            raise penchant.Error(f"{options.path} has no column {name!r}, found {there}")
+    return {name: list(table[name]) for name in names}
+
+
+def _stream(tokens: Tokens, texts: Sequence[str]) -> Tensor:
+    """Tokens of all texts, with an empty line between texts."""
+    joined = "\n\n".join(texts)
+    return torch.tensor(list(tokens.encode(joined)), dtype=torch.int64, device="cpu")
+
+
+def _pieces(stream: Tensor, length: int, name: str) -> Tensor:
+    """Pieces (n, length + 1) that do not overlap, but for the token that is the last label."""
+    count = (len(stream) - 1) // length
+    if count < 1:
+        raise penchant.Error(
+            f"the {name} texts have {len(stream)} tokens, expected more than length = {length}"
+        )
+    starts = torch.arange(count, device="cpu")[:, None] * length
+    places = torch.arange(length + 1, device="cpu")
+    return stream[starts + places]
+
+
+def _labelled(options: Texts, tokens: Tokens, pieces: Tensor, generator: Generator) -> Samples:
+    """Inputs and labels of pieces."""
+    if options.task == "next-token":
+        return Samples(pieces[:, :-1], pieces[:, 1:])
+    inputs = pieces[:, :-1].clone()
+    hidden = torch.rand(inputs.shape, generator=generator, device="cpu") < MASKED
+    hidden[:, 0] |= ~hidden.any(1)  # every sequence has a label
+    labels = inputs.masked_fill(~hidden, IGNORED)
+    mask = tokens.size if tokens.mask is None else tokens.mask
+    inputs[hidden] = mask
+    return Samples(inputs, labels)
+
+
+def _classified(options: Texts, tokens: Tokens, rows: Rows, classes: Sequence[Any]) -> Samples:
+    """Rows of equal length with one class each."""
+    inputs = torch.zeros(
+        len(rows[options.column]),
+        options.length,
+        dtype=torch.int64,
+        device="cpu",
+    )
+    for row, text in zip(inputs, rows[options.column], strict=True):
+        own = list(tokens.encode(text))[: options.length]
+        row[: len(own)] = torch.tensor(own, dtype=torch.int64, device="cpu")
+    known = {name: number for number, name in enumerate(classes)}
+    labels = [known.get(each, -1) for each in rows[options.label_column]]
+    if -1 in labels:
+        other = rows[options.label_column][labels.index(-1)]
+        raise penchant.Error(f"the test texts have a class that training has not, found {other!r}")
+    return Samples(inputs, torch.tensor(labels, dtype=torch.int64, device="cpu"))
+
+
+def _drawn(samples: Samples, count: int, generator: Generator) -> Samples:
+    """So many samples, or all where there are fewer, in random order."""
+    order = torch.randperm(len(samples.labels), generator=generator, device="cpu")
+    return samples.select(order[:count])

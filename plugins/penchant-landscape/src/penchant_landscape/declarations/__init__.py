@@ -1,0 +1,1 @@
+"""Every component as data, one module a probe."""

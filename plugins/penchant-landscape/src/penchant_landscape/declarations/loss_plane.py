@@ -1,0 +1,119 @@
+"""Loss along lines and planes, as data."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+from penchant_landscape.declarations.recipes import BATCH_NORM, EVAL_STEPS, QUICK
+
+
+@attrs.frozen
+class LossPlane(penchant.Probe):
+    """Loss and accuracy along lines and planes: between checkpoints, and around the last one.
+
+    Straight paths lead from every checkpoint to the last (start and end of training, unless
+    `eval_steps` or a trajectory has more). Around the last network: random directions whose
+    filters have the norms of its filters, and leading eigenvectors of the Hessian, each as far as
+    the quadratic model predicts a rise of `rise`; both also as planes. Beside every curve stands
+    the quadratic model, from gradient and Hessian at the last network. Errors are over samples,
+    and paired where losses are compared.
+
+    The barrier is the largest excess of the loss over the straight line between its ends, at the
+    points between them: below 0 where the loss stays under that line everywhere. Its point is
+    chosen on one half of the samples and measured on the other. Null: 0. Random directions of the
+    same length are the null of eigenvectors.
+
+    When not to trust it: two directions out of many say little about the others; a random direction
+    sees the mean curvature, which hides a few steep ones. Paths with batch-norm depend on its
+    statistics (`batch_norm`): running ones are interpolated and fit no network in between. A loss
+    that falls all the way can lie above the line between its ends. Between grid points nothing is
+    seen. Where `quadratic-ratio` is far from 1, eigenvectors say nothing at
+    this distance.
+
+    Reference: Li et al., Visualizing the Loss Landscape of Neural Nets, NeurIPS 2018; Goodfellow,
+    Vinyals, Saxe, Qualitatively Characterizing Neural Network Optimization Problems, ICLR 2015.
+    """
+
+    name = "loss-plane"
+    example = "penchant probe loss-plane -a mlp:widths=[32] -d digits:per_class=60"
+    question = "What does the loss look like between checkpoints, and around the network?"
+    target = "penchant_landscape.probes.loss_plane:run"
+    figures = "penchant_landscape.figures.loss_plane:draw"
+    needs = ("architecture", "dataset", "classes", "second-derivatives")
+    takes = ("fresh", "trained", "trajectory")
+    quantities = {
+        "barrier": "largest excess of the loss over the straight line between its ends, on the "
+        "path from the first checkpoint to the last; null: 0",
+        "accuracy-drop": "accuracy on the straight line between its ends less that of the network, "
+        "at the same point; null: 0",
+        "eigenvector-rise": "mean rise of the loss at both ends of the line along the first "
+        "eigenvector, with the error of this direction and length only; null: random directions "
+        "of the same length",
+        "quadratic-ratio": "that rise at half the length over what the quadratic model predicts; "
+        "1 where the loss is quadratic",
+        "random-rise": "mean rise of the loss at `distance` filter norms, over random directions",
+        "sharpness": "largest eigenvalue of the Hessian; null: curvature along random directions",
+        "loss": "mean loss of the last network; null: the best constant outputs",
+    }
+    arrays = {
+        "path-positions": "from 0, the earlier checkpoint, to 1, the last network",
+        "steps": "steps of all checkpoints",
+        "path-steps": "steps of the earlier checkpoints, one for each path",
+        "path-loss": "mean loss (paths, positions)",
+        "path-loss-stderr": "over samples",
+        "path-accuracy": "share of right answers (paths, positions)",
+        "path-accuracy-stderr": "over samples",
+        "path-excess": "loss less that on the straight line between its ends",
+        "path-excess-stderr": "over samples, paired",
+        "path-quadratic": "the quadratic model of the loss at the last network",
+        "random-positions": "in filter norms",
+        "random-loss": "mean loss (directions, positions)",
+        "random-loss-stderr": "over samples",
+        "random-accuracy": "share of right answers (directions, positions)",
+        "random-quadratic": "the quadratic model of the loss",
+        "eigenvector-positions": "in units of the length of each line",
+        "eigenvector-lengths": "Euclidean length of each line, from the network to its end",
+        "eigenvector-loss": "mean loss (eigenvectors, positions)",
+        "eigenvector-loss-stderr": "over samples",
+        "eigenvector-accuracy": "share of right answers (eigenvectors, positions)",
+        "eigenvector-quadratic": "the quadratic model of the loss",
+        "eigenvalues": "of the Hessian, of these eigenvectors",
+        "plane-positions": "along both axes of the planes, in the units of their lines",
+        "random-plane-loss": "mean loss in the plane of the first two random directions",
+        "random-plane-accuracy": "share of right answers there",
+        "eigenvector-plane-loss": "mean loss in the plane of the first two eigenvectors",
+        "eigenvector-plane-accuracy": "share of right answers there",
+    }
+    presets = {
+        "quick": {"samples": 500, "training": QUICK},
+    }
+
+    split: str = penchant.option("train", "which samples", choices=("train", "test"))
+    samples: int | None = penchant.option(
+        1000, "samples that are measured on, the first in order; None: all", at_least=2
+    )
+    grid_points: int = penchant.option(
+        25, "points of a line; odd, so that its middle is one", at_least=5
+    )
+    plane_points: int = penchant.option(
+        11, "points of a plane along each axis; odd; 0: no planes", at_least=0
+    )
+    random_directions: int = penchant.option(
+        20, "random directions, which are also the null of eigenvectors", at_least=2
+    )
+    distance: float = penchant.option(
+        1.0, "length of random lines, in norms of the network's filters", above=0
+    )
+    rise: float = penchant.option(
+        1.0,
+        "rise of the loss that the quadratic model predicts at the ends of eigenvectors",
+        above=0,
+    )
+    eigenvectors: int = penchant.option(2, "leading eigenvectors of the Hessian", at_least=1)
+    eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS)
+    batch_norm: str = penchant.option(
+        "running",
+        f"{BATCH_NORM} at every point, or those of the batch at hand, which is all samples",
+        choices=("running", "batch", "calibrated"),
+    )

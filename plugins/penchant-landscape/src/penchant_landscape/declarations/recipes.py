@@ -1,0 +1,17 @@
+"""The training of quick presets, and words that several options share."""
+
+from __future__ import annotations
+
+QUICK = {
+    "momentum": 0.9,
+    "batch": 64,
+    "schedule": "thirds",
+    "epochs": 60,
+    "learning_rate": 0.05,
+}
+
+EVAL_STEPS = "training steps at which to evaluate; None: chosen by the probe"
+BATCH_NORM = (
+    "statistics of batch-norm: running (the training's), or calibrated by a pass over the "
+    "training samples"
+)

@@ -1,0 +1,1 @@
+"""Methods: tensors in, tensors out."""

@@ -1,0 +1,217 @@
+r"""The local learning coefficient from chains around w*, with an error and reasons to refuse it.
+
+.. math:: \hat\lambda = n \beta \, (E_w[L_n(w)] - L_n(w^*)), \quad \beta = 1 / \log n
+
+The expectation is over the density of `langevin`. What is wanted is the limit of large n, lambda;
+at finite n the localisation takes a part, and where the multiplicity m of the pole is above 1 the
+approach is slow: lambda - (m - 1) / log n. How far there is to go shows in the slope
+
+.. math:: \frac{d \hat\lambda}{d \log n\beta} = \hat\lambda - (n \beta)^2 \, Var_w[L_n(w)],
+
+which the same draws give and which vanishes in the limit (there n beta (L_n - L_n(w*)) has a
+Gamma distribution of shape lambda, whose variance is its mean). A power of n is off by about the
+slope s, and m = 2 by sqrt(s): the larger of the two enters the error.
+
+References: Lau, Furman, Wang, Murfet, Wei, The local learning coefficient: a singularity-aware
+complexity measure, 2023 (arXiv 2308.12108); Watanabe, A widely applicable Bayesian information
+criterion, 2013.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from penchant_landscape.numerics.chain_diagnostics import effective_samples, split_r_hat
+from penchant_landscape.numerics.langevin import Chains
+
+R_HAT = 1.1  # above it chains disagree
+FEWEST = 5.0  # effective samples of a chain below which nothing is known of its mean
+_UNBALANCED = 0.25  # how far from 1 Stein's identity may be
+_WIDE = 6.0  # standard deviations of a squared distance beyond which a chain has left
+
+
+class Coefficient(NamedTuple):
+    """The estimate and what it rests on; numbers that do not exist are nan.
+
+    Attributes:
+        value: lambda-hat at this n beta and localisation.
+        stderr: Its standard error, from the spread between chains.
+        slope: d lambda-hat / d log(n beta).
+        slope_stderr: Its standard error, by leaving out one chain at a time.
+        bias: How far the limit may be: the larger of s and sqrt(s), s = |slope| + its error; and
+            what Stein's identity says of the step size where steps are not corrected.
+        effective: Effective samples of all chains together.
+        r_hat: Split R-hat.
+        virial: <w - w*, grad U> over the number of parameters, 1 for exact sampling.
+        virial_stderr: Its standard error, from the spread between chains.
+        by_chain: lambda-hat of each chain (chains,).
+        problems: Why the number must not be used; empty where it may.
+    """
+
+    value: float
+    stderr: float
+    slope: float
+    slope_stderr: float
+    bias: float
+    effective: float
+    r_hat: float
+    virial: float
+    virial_stderr: float
+    by_chain: Tensor
+    problems: tuple[str, ...]
+
+    @property
+    def total_stderr(self) -> float:
+        """The error of the coefficient itself: of the chains, and of the distance to the limit."""
+        return math.hypot(self.stderr, self.bias)
+
+
+def learning_coefficient(
+    chains: Chains,
+    *,
+    scale: float,
+    localisation: float,
+    parameters: int,
+    corrected: bool,
+) -> Coefficient:
+    """Estimate the coefficient, and say why not where chains do not allow it.
+
+    Args:
+        chains: What was sampled.
+        scale: n beta.
+        localisation: gamma.
+        parameters: How many there are.
+        corrected: Whether steps were accepted or refused.
+
+    Returns:
+        The estimate; `problems` are its reasons for not being one.
+    """
+    parts = scale * chains.excess  # (parts, steps, chains)
+    series = parts.mean(0)
+    by_chain = series.mean(0)
+    finite = torch.isfinite(series).all(0) & torch.isfinite(chains.virial).all(0)
+    if not bool(finite.all()):
+        which = _listed(~finite)
+        problem = f"{which} diverged: the loss is not finite after {len(series)} steps"
+        return _unknown(by_chain, (problem,))
+
+    count = series.shape[1]
+    value = float(series.mean())
+    stderr = float(by_chain.std()) / math.sqrt(count)
+    slope, slope_stderr = _slope(parts)
+    size = abs(slope) + slope_stderr
+    bias = max(size, math.sqrt(size))
+    virials = chains.virial.mean(0) / parameters
+    virial = float(virials.mean())
+    virial_stderr = float(virials.std()) / math.sqrt(count)
+    if not corrected:
+        # of a quadratic loss this is the energy that the step size and batches add
+        bias = math.hypot(bias, (virial - 1) * parameters / 2)
+    effective = effective_samples(series)
+    r_hat = split_r_hat(series)
+    problems = [
+        *_disagreement(r_hat, effective, count),
+        *_departures(chains, by_chain, localisation, parameters),
+        *_bad_steps(chains, virial, virial_stderr, corrected),
+    ]
+    return Coefficient(
+        value,
+        stderr,
+        slope,
+        slope_stderr,
+        bias,
+        effective,
+        r_hat,
+        virial,
+        virial_stderr,
+        by_chain,
+        tuple(problems),
+    )
+
+
+def _unknown(by_chain: Tensor, problems: tuple[str, ...]) -> Coefficient:
+    return Coefficient(*[math.nan] * 9, by_chain, problems)
+
+
+def _slope(parts: Tensor) -> tuple[float, float]:
+    """The slope in log(n beta) and its jackknife error over chains."""
+    count = parts.shape[2]
+    whole = _slope_of(parts)
+    left_out = []
+    for chain in range(count):
+        others = [number for number in range(count) if number != chain]
+        left_out.append(_slope_of(parts[:, :, others]))
+    spread = torch.tensor(left_out, device="cpu", dtype=torch.float64).var(correction=0)
+    return whole, math.sqrt((count - 1) * float(spread))
+
+
+def _slope_of(parts: Tensor) -> float:
+    """Mean less variance; halves of batches share their variance and not their noise."""
+    mean = parts.mean()
+    deviations = parts - parts.mean((1, 2), keepdim=True)
+    variance = (deviations[0] * deviations[-1]).mean()
+    return float(mean - variance)
+
+
+def _disagreement(r_hat: float, effective: float, count: int) -> list[str]:
+    """Chains that do not tell the same."""
+    problems = []
+    if not r_hat <= R_HAT:
+        problems.append(f"chains disagree: split R-hat is {r_hat:.2f}, expected at most {R_HAT}")
+    if not effective >= FEWEST * count:
+        problems.append(
+            f"chains hardly move: {effective:.0f} effective samples, expected at least "
+            f"{FEWEST * count:.0f}; more steps are needed"
+        )
+    return problems
+
+
+def _departures(
+    chains: Chains, by_chain: Tensor, localisation: float, parameters: int
+) -> list[str]:
+    """Chains that left the neighbourhood of w*."""
+    problems = []
+    below = by_chain < 0
+    if bool(below.any()):
+        lowest = float(by_chain.min())
+        problems.append(
+            f"{_listed(below)} found a lower loss than that of the network (lowest value "
+            f"{lowest:.3g}): the network is not at a minimum, or they left its neighbourhood"
+        )
+    # a loss that holds them makes chains narrower than the Gaussian alone, never wider
+    squares = localisation * chains.distances.mean(0) / parameters
+    most = 1 + _WIDE * math.sqrt(2 / (parameters * FEWEST))
+    outside = squares > most
+    if bool(outside.any()):
+        problems.append(
+            f"{_listed(outside)} left the neighbourhood: mean squared distance up to "
+            f"{float(squares.max()):.3g} times that of the localisation alone"
+        )
+    return problems
+
+
+def _bad_steps(chains: Chains, virial: float, stderr: float, corrected: bool) -> list[str]:
+    """Steps that are refused nearly always, or chains that have another distribution."""
+    problems = []
+    stuck = chains.acceptance < 0.1
+    if bool(stuck.any()):
+        problems.append(f"{_listed(stuck)} accepted fewer than 10 % of their steps")
+    far = abs(virial - 1) > max(_UNBALANCED, 4 * stderr)
+    if far:
+        why = "chains have not spread to where they belong; more steps are needed"
+        if virial > 1:
+            why = "chains have not settled" if corrected else "the step size is too large"
+        problems.append(
+            f"<w - w*, grad U> is {virial:.3g} times the number of parameters, expected 1: {why}"
+        )
+    return problems
+
+
+def _listed(which: Tensor) -> str:
+    """Numbers of chains, as in a sentence."""
+    numbers = torch.nonzero(which)[:, 0].tolist()
+    return "chains " + ", ".join(str(number + 1) for number in numbers)

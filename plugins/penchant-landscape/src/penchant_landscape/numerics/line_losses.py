@@ -1,0 +1,150 @@
+"""Losses of a network whose parameters are moved, sample by sample, and the quadratic model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from penchant_numerics.data import Samples
+from penchant_numerics.hessian import Hessian
+from penchant_numerics.parameters import Layout
+from penchant_numerics.safety import calibrate
+from torch import Tensor, nn
+
+from penchant_landscape.numerics.network_energy import sample_losses
+
+PASS = 2048  # samples of a pass
+
+
+class Measured(NamedTuple):
+    """Losses and right answers of every sample at every point, double precision, on the CPU."""
+
+    losses: Tensor  # (points, n)
+    right: Tensor  # (points, n), 0 or 1
+
+
+class Landscape:
+    """A network that is moved in its parameters.
+
+    Args:
+        network: The network at the centre, safe for second derivatives; it stays as it is.
+        samples: What losses are measured on.
+        loss: `cross-entropy` or `squared-error`.
+        batch_norm: `running`, `batch` or `calibrated`, which is done again at every point.
+        calibration: Inputs for `calibrated`.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        samples: Samples,
+        *,
+        loss: str,
+        batch_norm: str,
+        calibration: Tensor,
+    ) -> None:
+        self.network = network
+        self.samples = samples
+        self.loss = loss
+        self.batch_norm = batch_norm
+        self.calibration = calibration
+        self.parameters = {name: each.detach() for name, each in network.named_parameters()}
+        self.layout = Layout(self.parameters)
+        self.centre = self.layout.join(list(self.parameters.values()))
+        self._moved = copy.deepcopy(network)
+        # statistics of the batch are those of all samples
+        self.passed = len(samples.labels) if batch_norm == "batch" else PASS
+
+    @torch.no_grad()
+    def measure(self, points: Iterable[Tensor], buffers: Iterable[dict] | None = None) -> Measured:
+        """Losses at points.
+
+        Args:
+            points: Parameters (parameters,) of each.
+            buffers: Statistics of each point, by name; by default the network's own.
+
+        Returns:
+            Losses and right answers (points, n).
+        """
+        losses, right = [], []
+        own = dict(self.network.named_buffers())
+        parameters = dict(self._moved.named_parameters())
+        held = dict(self._moved.named_buffers())
+        given = iter(buffers) if buffers is not None else None
+        for point in points:
+            for name, value in self.layout.named(point).items():
+                parameters[name].copy_(value)
+            for name, value in (own if given is None else next(given)).items():
+                held[name].copy_(value)
+            if self.batch_norm == "calibrated":
+                calibrate(self._moved, self.calibration)
+            loss, answers = self._of_moved()
+            losses.append(loss)
+            right.append(answers)
+        return Measured(torch.stack(losses), torch.stack(right))
+
+    def _of_moved(self) -> tuple[Tensor, Tensor]:
+        """Losses and right answers (n,) of the network as it is now."""
+        losses, right = [], []
+        inputs, labels = self.samples
+        for some, truth in zip(inputs.split(self.passed), labels.split(self.passed)):
+            outputs = self._moved(some)
+            losses.append(sample_losses(outputs, truth, self.loss))
+            right.append(outputs.argmax(1) == truth)
+        return (
+            torch.cat(losses).to("cpu", torch.float64),
+            torch.cat(right).to("cpu", torch.float64),
+        )
+
+    def hessian(self) -> Hessian:
+        """The Hessian of the mean loss at the centre."""
+        batch = self.passed if self.batch_norm == "batch" else None
+        return Hessian(self.network, tuple(self.samples), loss=self.loss, batch=batch)
+
+    def gradient(self) -> Tensor:
+        """The gradient (parameters,) of the mean loss at the centre."""
+        total = torch.zeros_like(self.centre)
+        inputs, labels = self.samples
+        for some, truth in zip(inputs.split(self.passed), labels.split(self.passed)):
+            leaves = {name: each.requires_grad_() for name, each in self._leaves().items()}
+            with torch.enable_grad():
+                outputs = torch.func.functional_call(self.network, leaves, (some,))
+                loss = sample_losses(outputs, truth, self.loss).sum()
+                parts = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+            total += self.layout.join(parts)
+        return total / len(labels)
+
+    def _leaves(self) -> dict[str, Tensor]:
+        return {name: each.detach() for name, each in self.parameters.items()}
+
+
+class Quadratic(NamedTuple):
+    """The quadratic model along directions: L + g a + h a^2 / 2."""
+
+    loss: float
+    slopes: Tensor  # (directions,)
+    curvatures: Tensor  # (directions,)
+
+    def at(self, positions: Tensor) -> Tensor:
+        """Losses (directions, positions), positions in units of each direction."""
+        slopes = self.slopes[:, None]
+        curvatures = self.curvatures[:, None]
+        return self.loss + slopes * positions + curvatures * positions.square() / 2
+
+
+def quadratic_model(loss: float, gradient: Tensor, H: Hessian, directions: Tensor) -> Quadratic:
+    """The model from gradient and Hessian along rows of directions.
+
+    Args:
+        loss: At the centre.
+        gradient: At the centre (parameters,).
+        H: The Hessian there.
+        directions: Rows (k, parameters).
+
+    Returns:
+        The model, in double precision on the CPU.
+    """
+    wide = directions.double() @ gradient.double()
+    return Quadratic(loss, wide.cpu(), H.quadratic(directions).double().cpu())

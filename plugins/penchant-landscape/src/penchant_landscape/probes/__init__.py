@@ -1,0 +1,1 @@
+"""Probes: what each measures, and its shards."""

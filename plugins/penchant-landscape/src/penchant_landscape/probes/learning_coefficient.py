@@ -1,0 +1,189 @@
+"""The probe `learning-coefficient`: Langevin chains around a network."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import penchant
+from penchant_numerics.data import Samples
+from penchant_numerics.safety import safe
+from penchant_numerics.statistics import mean_and_stderr
+from torch import nn
+
+from penchant_landscape.declarations.learning_coefficient import LearningCoefficient
+from penchant_landscape.numerics.chain_diagnostics import autocorrelations
+from penchant_landscape.numerics.langevin import Chains, Density, langevin
+from penchant_landscape.numerics.learning_coefficient import Coefficient, learning_coefficient
+from penchant_landscape.numerics.network_energy import NetworkEnergy
+from penchant_landscape.shared.measured_samples import first_samples, training_loss
+
+DRAWS = 1000  # of each chain that are stored
+LAGS = 200
+
+
+class Measured(NamedTuple):
+    """One network: its chains, what they say, and its losses (n,)."""
+
+    step: int
+    chains: Chains
+    coefficient: Coefficient
+    losses: Any
+    parameters: int
+
+
+def run(options: LearningCoefficient, context: penchant.Context) -> penchant.Result:
+    """Measure at the end of the training, or at some steps of it."""
+    if options.batch is not None and options.step_size is None:
+        raise penchant.Error(
+            "batch needs a step_size: without all samples no step is accepted or refused, so that "
+            "none is found; found None"
+        )
+    samples = first_samples(context.data.train, options.samples)
+    if options.batch is not None and options.batch > len(samples.labels):
+        raise penchant.Error(
+            f"batch must be at most the {len(samples.labels)} samples, found {options.batch}"
+        )
+    measured = []
+    for step, network in context.trained(options.eval_steps):
+        measured.append(_measure(step, network, samples, options, context))
+    last = measured[-1]
+    quantities = _quantities(last)
+    arrays = _arrays(measured)
+    names = [name for name, quantity in quantities.items() if quantity.missing]
+    names += [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options, len(samples.labels), last.chains),
+        missing=tuple(names),
+    )
+
+
+def _measure(
+    step: int,
+    network: nn.Module,
+    samples: Samples,
+    options: LearningCoefficient,
+    context: penchant.Context,
+) -> Measured:
+    """Sample around one network."""
+    network = safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
+    energy = NetworkEnergy(
+        network,
+        samples,
+        loss=training_loss(context),
+        batch=options.batch,
+        generator=context.generator("batches", step),
+    )
+    count = len(samples.labels)
+    scale = count / math.log(count)
+    corrected = options.batch is None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        chains = langevin(
+            Density(energy, energy.centre, scale, options.localisation),
+            chains=options.chains,
+            steps=options.chain_steps,
+            warmup=options.warmup,
+            generator=context.generator("chains", step),
+            step_size=options.step_size,
+            corrected=corrected,
+        )
+    for each in caught:
+        context.warn(str(each.message))
+    parameters = len(energy.centre)
+    found = learning_coefficient(
+        chains,
+        scale=scale,
+        localisation=options.localisation,
+        parameters=parameters,
+        corrected=corrected,
+    )
+    for problem in found.problems:
+        context.warn(f"no learning coefficient at step {step}: {problem}")
+    return Measured(step, chains, found, energy.at_centre.double().cpu().numpy(), parameters)
+
+
+def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
+    """Numbers of the last network."""
+    found = last.coefficient
+    count = len(found.by_chain)
+    refused = bool(found.problems)
+    loss, loss_stderr = mean_and_stderr(last.losses)
+    value = math.nan if refused else found.value
+    return {
+        "learning-coefficient": penchant.Quantity(
+            value,
+            stderr=None if refused else found.total_stderr,
+            over="chains, and the distance to the limit of large n",
+            count=count,
+            null=last.parameters / 2,
+        ),
+        "localised-coefficient": penchant.Quantity(
+            value,
+            stderr=None if refused else found.stderr,
+            over="chains",
+            count=count,
+            df=count - 1,
+        ),
+        "temperature-slope": penchant.Quantity(
+            math.nan if refused else found.slope,
+            stderr=None if refused else found.slope_stderr,
+            over="chains",
+            count=count,
+            df=count - 1,
+            null=0.0,
+        ),
+        "split-r-hat": penchant.Quantity(found.r_hat, exact=True),
+        "effective-samples": penchant.Quantity(found.effective, exact=True),
+        "stein-ratio": penchant.Quantity(
+            found.virial,
+            stderr=None if math.isnan(found.virial) else found.virial_stderr,
+            over="chains",
+            count=count,
+            df=count - 1,
+            null=1.0,
+        ),
+        "acceptance": penchant.Quantity(float(last.chains.acceptance.mean()), exact=True),
+        "loss": penchant.Quantity(loss, stderr=loss_stderr, over="samples", count=len(last.losses)),
+    }
+
+
+def _arrays(measured: list[Measured]) -> dict[str, np.ndarray]:
+    """Numbers along the training, and the chains at its end."""
+    coefficients = []
+    errors = []
+    for each in measured:
+        refused = bool(each.coefficient.problems)
+        coefficients.append(math.nan if refused else each.coefficient.value)
+        errors.append(math.nan if refused else each.coefficient.stderr)
+    last = measured[-1]
+    count = len(last.losses)
+    series = last.chains.excess.mean(0) * count / math.log(count)  # (draws, chains)
+    every = max(1, len(series) // DRAWS)
+    thinned = series[::every]
+    return {
+        "steps": np.array([each.step for each in measured]),
+        "coefficients": np.array(coefficients),
+        "coefficients-stderr": np.array(errors),
+        "coefficients-by-chain": last.coefficient.by_chain.numpy(),
+        "excess": thinned.T.contiguous().numpy(),
+        "autocorrelations": autocorrelations(thinned)[:LAGS].numpy(),
+    }
+
+
+def _conventions(options: LearningCoefficient, count: int, chains: Chains) -> dict[str, str]:
+    sampler = "Metropolis-adjusted Langevin on all samples"
+    if options.batch is not None:
+        sampler = f"SGLD, batches of {options.batch}, not corrected"
+    every = max(1, chains.excess.shape[1] // DRAWS)
+    return {
+        "temperature": f"n = {count}, beta = 1 / log n, n beta = {count / math.log(count):.4g}",
+        "localisation": f"exp(-gamma |w - w*|^2 / 2), gamma = {options.localisation:g}",
+        "sampler": f"{sampler}; step size {chains.step_size:.3g}",
+        "batch-norm": f"{options.batch_norm} statistics, evaluation mode",
+        "draws": f"stored every {every} steps",
+    }

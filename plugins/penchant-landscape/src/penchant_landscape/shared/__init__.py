@@ -1,0 +1,1 @@
+"""What several probes or figures of this plugin use."""

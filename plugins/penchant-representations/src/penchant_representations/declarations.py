@@ -1,0 +1,109 @@
+"""The probe `representation-similarity` as data; imports penchant and attrs only."""
+
+from __future__ import annotations
+
+import attrs
+import penchant
+
+MEASURES = ("cka", "procrustes", "neighbours")
+
+
+@attrs.frozen
+class RepresentationSimilarity(penchant.Probe):
+    """Similarity of the activations of pairs of layers, within or between networks.
+
+    CKA with unbiased HSIC, Procrustes similarity, and mutual nearest neighbours between all layers
+    of a network and all layers of a second one: of itself, of another seed, of another
+    architecture, or of the network where its training started. Samples are cut into `groups`
+    minibatches: HSIC is averaged over them, which stays unbiased, and a jackknife leaves each out,
+    so that memory does not grow with the samples. Nulls: shuffled samples, and both networks as
+    they were drawn.
+
+    Corresponding layers are those of the same depth; in one network, neighbours. The second network
+    is trained by the same recipe on the same data.
+
+    Reference: Kornblith, Norouzi, Lee, Hinton, "Similarity of Neural Network Representations
+    Revisited", ICML 2019, table 2; Nguyen, Raghu, Kornblith, "Do Wide and Deep Networks Learn the
+    Same Things?", ICLR 2021 (minibatches); Ding et al., NeurIPS 2021 (Procrustes); Huh et al., "The
+    Platonic Representation Hypothesis", ICML 2024 (neighbours).
+    """
+
+    name = "representation-similarity"
+    example = (
+        "penchant probe representation-similarity -a 'mlp:widths=[64,64,64]' "
+        "-d digits:per_class=100 -o second=seed"
+    )
+    question = "How similar are the representations of layers, in one network or in two?"
+    target = "penchant_representations.probes.representation_similarity:run"
+    figures = "penchant_representations.figures.representation_similarity:draw"
+    needs = ("architecture", "dataset")
+    takes = ("fresh", "trained", "trajectory")
+    uses = ("{other}",)
+    quantities = {
+        "{measures}": "mean over corresponding layers; null: shuffled samples",
+        "{measures}-last": "of the last layers; null: shuffled samples",
+        "{measures}-gain": "mean over corresponding layers, less that of the networks as drawn",
+        "{measures}-identified": "share of layers whose most similar layer of the second network "
+        "is the corresponding one; null: one of its layers by chance",
+    }
+    arrays = {
+        "{measures}-layers": "similarity (layers, second layers)",
+        "{measures}-untrained": "the same of both networks as drawn",
+        "{measures}-null": "of corresponding layers with shuffled samples, mean over shuffles",
+        "steps": "steps of the training that are compared: the last, or the first and the last",
+        "corresponding": "pairs of layers that correspond, by their numbers (pairs, 2)",
+    }
+    presets = {
+        "quick": {
+            "samples": 500,
+            "training": {"epochs": 20, "batch": 50, "learning_rate": 0.05, "momentum": 0.9},
+        },
+        "table-2": {
+            "second": "seed",
+            "samples": 10000,
+            "groups": 40,
+            "training": {"epochs": 100, "learning_rate": 0.05, "momentum": 0.9},
+        },
+    }
+
+    second: str = penchant.option(
+        "itself",
+        "second network: itself, another seed of the architecture, `other`, or the start of the "
+        "training (the first state of a trajectory, else the network as drawn)",
+        choices=("itself", "seed", "other", "start"),
+    )
+    other: str = penchant.option("", 'another architecture, such as "mlp:widths=[64]"')
+    measures: tuple[str, ...] = penchant.option(
+        MEASURES, "which similarities; Procrustes takes longest", choices=MEASURES
+    )
+    layer_names: tuple[str, ...] | None = penchant.option(
+        None, "names of modules, with * and ?; None: all linear layers and convolutions"
+    )
+    positions: str = penchant.option(
+        "flatten",
+        "what a layer gives at several positions, pixels or tokens: one vector, or its mean",
+        choices=("flatten", "mean"),
+    )
+    samples: int = penchant.option(
+        2000, "samples, drawn from `split`; all where there are fewer", at_least=8
+    )
+    split: str = penchant.option("test", "where samples are from", choices=("train", "test"))
+    groups: int = penchant.option(
+        10, "minibatches of samples, which the jackknife leaves out in turn", at_least=2
+    )
+    neighbours: int = penchant.option(5, "nearest neighbours in a minibatch", at_least=1)
+    shuffles: int = penchant.option(20, "random orders of the samples for the null", at_least=2)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.second == "other") != bool(self.other):
+            raise penchant.Error(
+                'second = "other" and other = "an architecture" go together, found '
+                f"second = {self.second!r} and other = {self.other!r}"
+            )
+        size = self.samples // self.groups
+        least = max(4, self.neighbours + 1)
+        if size < least:
+            raise penchant.Error(
+                f"a minibatch needs at least {least} samples, found {self.samples} samples in "
+                f"{self.groups} groups: {size} each"
+            )

@@ -1,0 +1,1 @@
+"""Code of the probes, one file each."""

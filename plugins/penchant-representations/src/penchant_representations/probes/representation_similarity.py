@@ -1,0 +1,257 @@
+"""The probe `representation-similarity`: all layers of one network against all of another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.significance import p_value
+from penchant_numerics.statistics import jackknife, null_of, share_p_value
+from torch import Tensor, nn
+
+from penchant_representations.declarations import RepresentationSimilarity
+from penchant_representations.numerics.layer_grams import layer_grams, layer_names
+from penchant_representations.numerics.minibatches import Comparison, corresponding
+
+
+class Network(NamedTuple):
+    """A network and the names of its layers that are compared."""
+
+    module: nn.Module
+    layers: list[str]
+
+
+def run(options: RepresentationSimilarity, context: penchant.Context) -> penchant.Result:
+    """Compare the networks, and the same networks as they were drawn."""
+    inputs = _samples(options, context)
+    states = _ends(context)
+    step, module = states[-1]
+    first = _with_layers(module, inputs, context)
+    second = _second(states, inputs, context)
+    itself = options.second == "itself"
+    pairs = corresponding(len(first.layers), len(second.layers), itself=itself)
+    if not pairs:
+        raise penchant.Error(f"expected at least two layers to compare, found {first.layers}")
+    trained = _compared(first, second, pairs, inputs, context, null=True)
+
+    # the same networks before they learnt anything
+    drawn = None
+    if step > 0 and options.second != "start":
+        others = _as_drawn(context)
+        first = Network(others[0], first.layers)
+        second = Network(others[1], second.layers)
+        drawn = _compared(first, second, pairs, inputs, context, null=False)
+    steps = [step for step, _ in states]
+    arrays: dict[str, Any] = {"corresponding": np.array(pairs), "steps": np.array(steps)}
+    quantities: dict[str, penchant.Quantity] = {}
+    for name in options.measures:
+        arrays |= _arrays(name, trained, drawn)
+        quantities |= _quantities(name, trained, drawn, len(inputs), options)
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions=_conventions(options, len(inputs)),
+        labels={"layers": tuple(first.layers), "second layers": tuple(second.layers)},
+    )
+
+
+def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Tensor:
+    """Inputs in random order, as many in each minibatch."""
+    inputs = getattr(context.data, options.split).inputs
+    available = len(inputs)
+    size = min(options.samples, available) // options.groups
+    least = max(4, options.neighbours + 1)
+    if size < least:
+        raise penchant.Error(
+            f"a minibatch needs at least {least} samples, found {available} {options.split} "
+            f"samples for {options.groups} groups"
+        )
+    order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
+    chosen = order[: size * options.groups]
+    return inputs[chosen.to(inputs.device)]
+
+
+def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -> Network:
+    """A network and its layers; says which cannot be compared."""
+    try:
+        names, others = layer_names(module, inputs, context.options.layer_names)
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
+    if others:
+        context.warn(f"left out, because their rows are not samples: {', '.join(others)}")
+    if not names:
+        raise penchant.Error(
+            "the network has no linear layer or convolution; name some by `layer_names`"
+        )
+    return Network(module, names)
+
+
+def _ends(context: penchant.Context) -> list[tuple[int, nn.Module]]:
+    """The first and the last state of a trajectory, or the end of the training alone."""
+    found: list[tuple[int, nn.Module]] = []
+    for state in context.trained():
+        found[1:] = [state]
+    return found
+
+
+def _second(
+    states: list[tuple[int, nn.Module]], inputs: Tensor, context: penchant.Context
+) -> Network:
+    """The second network, trained by the same recipe."""
+    options: RepresentationSimilarity = context.options
+    if options.second == "itself":
+        return _with_layers(states[-1][1], inputs, context)
+    if options.second == "start":
+        module = _start(states, context)
+    else:
+        if context.network_kind != "fresh" and options.second == "seed":
+            raise penchant.Error(
+                'second = "seed" draws another network of the architecture, found one network of '
+                'the user\'s own: compare it with second = "itself", "start" or "other"'
+            )
+        module = _other_as_drawn(context)
+        samples = context.data
+        trained = context.train(module, samples.train, "second", test=samples.test)
+        *_, (_, module) = trained
+    return _with_layers(module.eval(), inputs, context)
+
+
+def _start(states: list[tuple[int, nn.Module]], context: penchant.Context) -> nn.Module:
+    """The network where the training started: the first of several states, or as drawn."""
+    step, last = states[-1]
+    start = states[0][1] if len(states) > 1 else context.network()
+    pairs = zip(last.state_dict().values(), start.state_dict().values())
+    if all(torch.equal(one, other) for one, other in pairs):
+        raise penchant.Error(
+            'second = "start" compares a network with the start of its training, found a network '
+            f"that was not trained (step {step})"
+        )
+    return start
+
+
+def _other_as_drawn(context: penchant.Context) -> nn.Module:
+    """The second network before training: network 1, or network 0 of another architecture."""
+    options: RepresentationSimilarity = context.options
+    if options.second == "other":
+        return context.scope("second", architecture=options.other).network()
+    return context.network(1)
+
+
+def _as_drawn(context: penchant.Context) -> tuple[nn.Module, nn.Module]:
+    """Both networks before training."""
+    first = context.network()
+    if context.options.second == "itself":
+        return first, first
+    return first, _other_as_drawn(context)
+
+
+def _compared(
+    first: Network,
+    second: Network,
+    pairs: list[tuple[int, int]],
+    inputs: Tensor,
+    context: penchant.Context,
+    *,
+    null: bool,
+) -> Comparison:
+    """All layers of two networks, minibatch after minibatch."""
+    options: RepresentationSimilarity = context.options
+    found = Comparison(pairs, options.measures, options.neighbours, options.shuffles)
+    tell = context.progress(options.groups, "minibatches")
+    for number, batch in enumerate(inputs.split(len(inputs) // options.groups)):
+        K = _grams(first, batch, options)
+        L = K if second.module is first.module else _grams(second, batch, options)
+        generator = context.generator("shuffles", number) if null else None
+        found.add(K, L, generator)
+        tell(number + 1)
+    return found
+
+
+def _grams(network: Network, batch: Tensor, options: RepresentationSimilarity) -> Tensor:
+    """Gram matrices of all layers for a minibatch."""
+    try:
+        return layer_grams(network.module, batch, network.layers, positions=options.positions)
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
+
+
+def _arrays(name: str, trained: Comparison, drawn: Comparison | None) -> dict[str, Any]:
+    found = {
+        f"{name}-layers": trained.similarity(name),
+        f"{name}-layers-stderr": jackknife(trained.replicates(name)),
+        f"{name}-null": trained.null(name).mean(0),
+    }
+    if drawn is not None:
+        found[f"{name}-untrained"] = drawn.similarity(name)
+        found[f"{name}-untrained-stderr"] = jackknife(drawn.replicates(name))
+    return found
+
+
+def _quantities(
+    name: str,
+    trained: Comparison,
+    drawn: Comparison | None,
+    count: int,
+    options: RepresentationSimilarity,
+) -> dict[str, penchant.Quantity]:
+    """Means over corresponding layers, the last of them, and how layers find each other."""
+    table, replicates = trained.similarity(name), trained.replicates(name)
+    if not (np.isfinite(table).all() and np.isfinite(replicates).all()):
+        raise penchant.Error(
+            f"the unbiased norms of some layers are not positive with {count} samples in "
+            f"{options.groups} minibatches: more samples, or fewer groups, are needed"
+        )
+    fields = {"over": "samples", "count": count, "df": options.groups - 1}
+    i, j = np.array(trained.pairs).T
+    null = trained.null(name)
+    value, each = table[i, j].mean(), replicates[:, i, j].mean(1)
+    last, each_last = table[i[-1], j[-1]], replicates[:, i[-1], j[-1]]
+    found = {
+        name: penchant.Quantity(
+            value, stderr=jackknife(each), **fields, **_shuffled(null.mean(1), value)
+        ),
+        f"{name}-last": penchant.Quantity(
+            last, stderr=jackknife(each_last), **fields, **_shuffled(null[:, -1], last)
+        ),
+    }
+    if drawn is not None:
+        # on the same samples, so that what they share cancels
+        before = drawn.similarity(name)[i, j].mean()
+        gains = each - drawn.replicates(name)[:, i, j].mean(1)
+        found[f"{name}-gain"] = penchant.Quantity(
+            value - before, stderr=jackknife(gains), null=0.0, **fields
+        )
+    if options.second != "itself" and table.shape[1] > 1:
+        share, chance = float((table[i].argmax(1) == j).mean()), 1 / table.shape[1]
+        found[f"{name}-identified"] = penchant.Quantity(
+            share, exact=True, null=chance, p=share_p_value(share, len(i), chance)
+        )
+    return found
+
+
+def _shuffled(draws: np.ndarray, value: float) -> dict[str, float | None]:
+    """The null of shuffles of the same samples.
+
+    Their spread is all that differs without an effect: the error over samples is no part of it.
+    """
+    fields = null_of(draws)
+    spread = draws.std(ddof=1) * math.sqrt(1 + 1 / len(draws))
+    return {**fields, "p": p_value(value - draws.mean(), spread, len(draws) - 1)}
+
+
+def _conventions(options: RepresentationSimilarity, count: int) -> dict[str, str]:
+    second = options.other if options.second == "other" else options.second
+    return {
+        "second network": second,
+        "layers": "what a module gives, at its first use, before what follows it",
+        "positions": f"{options.positions}, of pixels and tokens",
+        "samples": f"{count} {options.split} samples in {options.groups} minibatches",
+        "cka": "linear, unbiased HSIC averaged over minibatches",
+        "procrustes": "nuclear norm of X'Y over |X| |Y|, centred, mean over minibatches",
+        "neighbours": f"{options.neighbours} nearest, Euclidean, in a minibatch",
+        "mode": "evaluation mode, running statistics of batch-norm",
+        "null": f"samples of the second network shuffled {options.shuffles} times in minibatches",
+    }

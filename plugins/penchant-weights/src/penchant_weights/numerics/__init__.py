@@ -1,0 +1,1 @@
+"""Tensors in, tensors out: methods that know nothing of the kernel."""

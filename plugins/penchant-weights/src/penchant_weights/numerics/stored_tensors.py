@@ -1,0 +1,68 @@
+"""Tensors of files on disk, one at a time: safetensors with shards and index, and torch files.
+
+A safetensors file is read tensor by tensor. A torch file is mapped into memory, so that only the
+pages of the tensor that is looked at are read; one in the format before torch 1.6 cannot be mapped
+and is read whole. Nothing in a file is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from penchant_weights.shared.stored_files import stored_files
+
+
+def stored_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a path with its name, one at a time.
+
+    Args:
+        path: A file, an index, or a folder with either.
+
+    Yields:
+        The name, and the tensor on the host, in the precision of the file.
+    """
+    for file in stored_files(path):
+        if file.suffix == ".safetensors":
+            yield from _of_safetensors(file)
+        else:
+            yield from _of_torch(file)
+
+
+def _of_safetensors(file: Path) -> Iterator[tuple[str, Tensor]]:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt", device="cpu") as tensors:
+        for name in tensors.keys():  # noqa: SIM118 (it is no dict)
+            yield name, tensors.get_tensor(name)
+
+
+def _of_torch(file: Path) -> Iterator[tuple[str, Tensor]]:
+    try:
+        state = _loaded(file)
+    except Exception as error:  # a file that is no checkpoint fails in many ways
+        problem, _, _ = str(error).partition("\n")
+        raise ValueError(f"{file} cannot be read as a checkpoint: {problem}") from None
+    yield from _flattened(state, "")
+
+
+def _loaded(file: Path) -> Any:
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except RuntimeError as error:
+        if "mmap" not in str(error):
+            raise
+        return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _flattened(value: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Tensors in nested dicts, by names with dots."""
+    if isinstance(value, Tensor):
+        yield prefix, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flattened(part, f"{prefix}.{key}" if prefix else str(key))

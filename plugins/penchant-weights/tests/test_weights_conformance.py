@@ -1,0 +1,35 @@
+"""The probe, small, by the conformance tests; errors and nulls over a dozen seeds."""
+
+import penchant_testing as testing
+import torch
+from torch import nn
+
+
+def heavy_network(shape, outputs):
+    """Entries with a power-law tail, drawn again with the seed."""
+    network = nn.Sequential(nn.Flatten(), nn.Linear(shape[0], 200, bias=False))
+    uniform = torch.rand_like(network[1].weight)
+    signs = torch.where(torch.rand_like(uniform) < 0.5, -1.0, 1.0)
+    network[1].weight.data = signs * uniform ** (-1 / 1.2)
+    return network
+
+
+HEAVY = {
+    "architecture": {"name": "import", "factory": heavy_network},
+    "shape": [200],
+    "outputs": 200,
+}
+FRESH = {
+    "architecture": {"name": "import", "factory": testing.tiny_network},
+    "shape": [40],
+    "outputs": 30,
+}
+SMALL = {**FRESH, "smallest": 4, "shuffles": 2}
+
+test_conforms = testing.conformance(
+    "penchant-weights",
+    small={"weight-spectra": [SMALL, {**HEAVY, "shuffles": 2}]},
+    claims={"weight-spectra": {**HEAVY, "shuffles": 2}},
+    without_null={"weight-spectra": {"tail-exponent": "an exponent has no value by chance"}},
+    no_effect={"weight-spectra": {**FRESH, "smallest": 8, "shuffles": 20}},
+)

@@ -1,0 +1,189 @@
+"""What runs on a GPU beyond single probes: workers, recurrent layers, short memory, TF32, resuming.
+
+Marked `cuda`; `make test-cuda` runs them, on the emulated device where that takes a GPU's place.
+"""
+
+import contextlib
+
+import numpy as np
+import penchant
+import penchant_testing as testing
+import pytest
+import torch
+from penchant_numerics import memory
+from penchant_numerics.data import Samples
+from penchant_numerics.hessian import Hessian
+from penchant_numerics.safety import safe
+from penchant_numerics.streamed import stream
+from penchant_numerics.trainer import Trainer
+from penchant_testing import checks
+from penchant_testing.on_cuda import has_tested_device, on_tested_device
+from penchant_testing.parts import experiment
+from torch import nn
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not has_tested_device(), reason="no CUDA device"),
+]
+NAD = {"architecture": "mlp:widths=[8]", "shape": [4], "networks": 16}
+COUNT, SHAPE, CLASSES = 40, (3, 6, 6), 5
+
+
+@pytest.fixture()
+def device():
+    with on_tested_device() as name:
+        yield name
+
+
+def nad(folder, device, **changes):
+    raw = experiment("nad", NAD)
+    raw.update(executor="serial", device=device, figures=False)
+    raw.update(changes)
+    return checks.only_result(penchant.run(raw, out=folder))
+
+
+def numbers(*shape, seed=0):
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    return torch.randn(*shape, generator=generator, device="cpu")
+
+
+def samples(device):
+    labels = torch.arange(COUNT, device="cpu") % CLASSES
+    return Samples(numbers(COUNT, *SHAPE).to(device), labels.to(device))
+
+
+def network(device, *, dropout=0.0):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Dropout(dropout), nn.Flatten()]
+        made = nn.Sequential(*layers, nn.Linear(128, CLASSES))
+    return made.to(device)
+
+
+def test_two_workers_give_the_bytes_of_one_process(tmp_path, device):
+    serial = nad(tmp_path / "serial", device)
+    spread = nad(tmp_path / "spread", device, executor="processes", workers=2, per_device=2)
+    assert spread.record["policy"]["device"].startswith(device)
+    checks.assert_same(serial, spread, "two workers on the device")
+
+
+class Last(nn.Module):
+    """Classes from the last output of an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(3, 4, batch_first=True)
+        self.classes = nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        outputs, _ = self.layer(x)
+        return self.classes(outputs[:, -1])
+
+
+def test_an_lstm_has_the_hessian_of_the_cpu(device):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        lstm = safe(Last())
+    inputs, labels = numbers(8, 5, 3), torch.arange(8, device="cpu") % CLASSES
+
+    def product(place):
+        operator = Hessian(lstm.to(place), (inputs.to(place), labels.to(place)))
+        vector = numbers(operator.size, seed=1).to(place)
+        return (operator @ vector).cpu()
+
+    expected = product("cpu")
+    torch.testing.assert_close(product(device), expected, rtol=1e-3, atol=1e-5)
+
+
+@contextlib.contextmanager
+def capped(device, extra):
+    """A device with so many bytes more than are in use."""
+    if device != "cuda":
+        with testing.emulated_device(limit=extra):
+            yield
+        return
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    allowed = torch.cuda.memory_reserved() + extra
+    torch.cuda.set_per_process_memory_fraction(allowed / total)
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@pytest.mark.filterwarnings("default")
+def test_work_is_halved_where_memory_is_short(device):
+    """64 images of 16 x 64 x 64 numbers keep 16 MiB for each activation."""
+    inputs = numbers(64, 3, 64, 64)
+    labels = torch.arange(64, device="cpu") % CLASSES
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(3, 16, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        wide = safe(nn.Sequential(*layers, nn.Linear(16, CLASSES)))
+
+    def product(place):
+        there = wide.to(place)
+        operator = Hessian(there, (inputs.to(place), labels.to(place)), batch=64)
+        vector = numbers(operator.size, seed=1).to(place)
+        return (operator @ vector).cpu()
+
+    expected = product("cpu")
+    with (
+        capped(device, 60 * 2**20),
+        memory.budget(2**33),
+        pytest.warns(memory.MemoryWarning, match="out of memory: "),
+    ):
+        found = product(device)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_tf32_differs_and_is_recorded(tmp_path, device):
+    if device == "cuda" and torch.cuda.get_device_capability() < (8, 0):
+        pytest.skip("this GPU is older than TF32")
+    exact = nad(tmp_path / "exact", device)
+    short = nad(tmp_path / "short", device, precision="tf32")
+    assert exact.record["policy"]["matrix products"] == "ieee"
+    assert short.record["policy"]["matrix products"] == "tf32"
+    one, other = exact.quantities["trace"].value, short.quantities["trace"].value
+    assert one != other
+    assert other == pytest.approx(one, rel=1e-2)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_training_that_was_stopped_goes_on_with_the_same_bytes(tmp_path, device, optimizer):
+    """Dropout draws on the device; the state goes through a file of the host."""
+    recipe = penchant.Training(steps=12, batch=16, learning_rate=0.01, optimizer=optimizer)
+
+    def trainer():
+        return Trainer(network(device, dropout=0.5), samples(device), recipe, seed=3)
+
+    whole, stopped, resumed = trainer(), trainer(), trainer()
+    whole.run()
+    stopped.run(until=5)
+    host = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, stopped.state())
+    torch.save(host, tmp_path / "state.pt")
+    resumed.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    resumed.run()
+    for one, other in zip(whole.network.parameters(), resumed.network.parameters()):
+        assert torch.equal(one.detach().cpu(), other.detach().cpu())
+
+
+def test_streamed_inputs_give_the_bytes_of_those_on_the_device(device):
+    whole = samples(device)
+    arrays = (np.asarray(whole.inputs.cpu()), np.asarray(whole.labels.cpu()))
+    streamed = stream(arrays)
+    streamed = streamed._replace(
+        inputs=streamed.inputs.to(device), labels=streamed.labels.to(device)
+    )
+    recipe = penchant.Training(steps=6, batch=16, learning_rate=0.1)
+    products, weights = [], []
+    for given in (whole, streamed):
+        operator = Hessian(network(device).eval(), given, batch=16)
+        vector = numbers(operator.size, seed=1).to(device)
+        products.append((operator @ vector).cpu())
+        trained = network(device)
+        Trainer(trained, given, recipe, seed=3).run()
+        weights.append(trained[0].weight.detach().cpu())
+    assert torch.equal(*products)
+    assert torch.equal(*weights)

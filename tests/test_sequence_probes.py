@@ -1,0 +1,85 @@
+"""Probes on sequences: a small language model of transformers on a text, through the kernel."""
+
+import math
+import subprocess
+import sys
+
+import penchant
+import pytest
+
+pytest.importorskip("penchant_huggingface", reason="penchant-huggingface is missing")
+
+GPT = {
+    "name": "huggingface",
+    "model_type": "gpt2",
+    "config": ["n_layer=1", "n_head=1", "n_embd=4", "n_positions=8"],
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("abcab bacca acab " * 60)
+    return {
+        "name": "huggingface",
+        "path": str(path),
+        "tokenizer": "characters",
+        "length": 6,
+        "train": 12,
+        "test": 6,
+    }
+
+
+def test_the_spectrum_of_the_hessian_is_that_of_the_operator(text):
+    result = penchant.measure(
+        "hessian-spectrum",
+        architecture=GPT,
+        dataset=text,
+        split="train",
+        training={"steps": 20, "batch": 4, "optimizer": "adam", "learning_rate": 0.01},
+        leading=1000,
+    )
+    values = result.quantities
+    assert values["trace-gauss-newton"].over == "sequences" and values["loss"].over == "sequences"
+    assert values["trace-gauss-newton"].count == 12
+    assert "mean over positions whose label is not -100" in result.conventions["loss"]
+    assert result.conventions["trace of G (train)"].startswith("all ")
+    # all eigenvalues of the operator, and the trace by gradients of sequences
+    eigenvalues = result.arrays["top-eigenvalues-gauss-newton"]
+    assert math.isclose(eigenvalues.sum(), values["trace-gauss-newton"].value, rel_tol=1e-5)
+    # the loss of an untrained network is about that of equal probabilities; the null is lower
+    assert 0.5 < values["loss"].value < math.log(4) + 0.3
+    assert 0.9 < values["loss"].null < math.log(4)
+
+
+def test_the_kernel_of_a_language_model_is_that_of_its_loss_gradients(text):
+    result = penchant.measure(
+        "tangent-kernel",
+        architecture=GPT,
+        dataset=text,
+        samples=12,
+        groups=4,
+        ratios=(4,),
+        permutations=20,
+        store_kernel=True,
+        training={"steps": 0},
+    )
+    assert result.arrays["kernel"].shape == (12, 12)
+    assert "loss gradients" in result.conventions["outputs"]
+    assert 1 < result.quantities["effective-rank"].value < 12
+    assert math.isclose(
+        result.arrays["layer-trace"].sum(), result.quantities["trace"].value, rel_tol=1e-9
+    )
+
+
+@pytest.mark.parametrize("probe", ["curvature-proxies", "cross-class", "layer-structure"])
+def test_probes_of_classes_refuse_sequences(text, probe):
+    with pytest.raises(penchant.Error, match="one class per sample.* found sequences"):
+        penchant.measure(probe, architecture=GPT, dataset=text, training={"steps": 0})
+
+
+def test_the_example_runs_small(root):
+    script = root / "examples" / "language_model.py"
+    done = subprocess.run([sys.executable, script, "--quick"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "step 20: largest" in done.stdout and "alignment-transformer.h.0.mlp.c_fc" in done.stdout

@@ -1,0 +1,42 @@
+"""Plugins that a command leaves out with `--without` are left out wherever its jobs run."""
+
+import pytest
+
+EXPERIMENT = """
+seeds = [0, 1]
+[[architectures]]
+name = "perceptron"
+[[datasets]]
+name = "two-blobs"
+[[probes]]
+name = "output-spread"
+networks = 4
+"""
+
+
+def drawn(folder):
+    return [path for part in ("figures", "tables") for path in folder.glob(f"jobs/*/{part}")]
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_no_figures_are_drawn_without_the_plugin_that_draws(tmp_path, command, executor):
+    (tmp_path / "spread.toml").write_text(EXPERIMENT)
+    call = ["run", tmp_path / "spread.toml", "--executor", executor, "--workers", 2]
+    done = command("--without", "report", *call, "--out", tmp_path / "bare")
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "bare").glob("jobs/*/result.json"))) == 2
+    assert not drawn(tmp_path / "bare") and not (tmp_path / "bare" / "report.html").exists()
+    # The same folder with the plugin has all of it, so the assertion above can fail.
+    done = command(*call, "--out", tmp_path / "bare")
+    assert done.returncode == 0, done.stderr
+    assert drawn(tmp_path / "bare") and (tmp_path / "bare" / "report.html").exists()
+
+
+def test_jobs_are_plain_lines_without_the_plugin_that_has_bars(tmp_path, command):
+    (tmp_path / "spread.toml").write_text(EXPERIMENT)
+    call = ["run", tmp_path / "spread.toml", "--executor", "serial", "--out", tmp_path / "run"]
+    done = command("--without", "tools", *call)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("  done   output-spread-") == 2
+    (again,) = [command(*call[:-1], tmp_path / "other")]
+    assert "  done   output-spread-" not in again.stderr
