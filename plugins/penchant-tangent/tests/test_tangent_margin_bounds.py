@@ -117,3 +117,15 @@ def test_interpolators_are_bounded_by_their_complexity_alone():
         assert found == pytest.approx(2 * bound + added, rel=1e-9)
     assert (result.arrays["error-bound-optimal"] <= result.arrays["error-bound-l2"] + 1e-12).all()
     assert (result.arrays["test-error"] <= result.arrays["error-bound-optimal"]).all()
+
+
+def test_values_that_are_equal_to_rounding_share_their_rank():
+    from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
+
+    bounds = np.array([[0.8, 0.7, 0.7], [0.8, 0.7, 0.7]])
+    rounded = bounds * (1 + 1e-15 * np.arange(6).reshape(2, 3))
+    errors = np.array([[0.5, 0.1, 0.3], [0.5, 0.2, 0.1]])
+    for each in (bounds, rounded):
+        generator = torch.Generator("cpu").manual_seed(0)
+        found = mean_rank_correlation(each, errors, generator=generator)
+        assert found.values == pytest.approx([0.866, 0.866], abs=1e-3)

@@ -78,6 +78,11 @@ class Texts(penchant.Dataset):
 
     name = "huggingface"
     target = "penchant_huggingface.datasets.huggingface:load"
+    example = (
+        "penchant probe tangent-kernel "
+        '-a \'huggingface:model_type=gpt2,config=["n_layer=2","n_embd=32","n_head=2"]\' '
+        "-d huggingface:path=text.txt"
+    )
 
     path: str = penchant.option(help="a folder that datasets saved, or a file")
     tokenizer: str = penchant.option(

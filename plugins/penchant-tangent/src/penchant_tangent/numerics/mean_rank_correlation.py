@@ -67,9 +67,13 @@ def mean_rank_correlation(
 
 
 def _unit_ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks of every row around their mean, of length 1; equal values share their mean rank."""
+    """Ranks of every row around their mean, of length 1; equal values share their mean rank.
+
+    Values that are equal to nine digits are equal: rounding decides no order.
+    """
     from scipy import stats  # here, because it takes a second to load
 
-    ranks = stats.rankdata(values, axis=1)
+    largest = np.abs(values).max(1, keepdims=True)
+    ranks = stats.rankdata((values / np.where(largest > 0, largest, 1.0)).round(9), axis=1)
     around = ranks - ranks.mean(1, keepdims=True)
     return around / np.linalg.norm(around, axis=1, keepdims=True)
