@@ -150,12 +150,13 @@ def test_readme_is_written_between_its_marks_only(made):
 
 
 def test_what_failed_or_changed_is_measured_again(made):
-    stands = made["measure"].stands
-    assert stands({"command": "a", "exit": 0}, "a")
-    assert stands({"command": "a", "exit": -24}, "a")  # its time was over
-    assert not stands({"command": "a", "exit": 1}, "a")
-    assert not stands({"command": "a", "exit": 0}, "b")
-    assert not stands({}, "a")
+    is_finished = made["measure"].is_finished
+    assert is_finished({"command": "a", "exit": 0}, "a")
+    assert is_finished({"command": "a", "exit": -24}, "a")  # its time was over
+    assert not is_finished({"command": "a", "exit": 1}, "a")
+    assert not is_finished({"command": "a"}, "a")  # interrupted
+    assert not is_finished({"command": "a", "exit": 0}, "b")
+    assert not is_finished({}, "a")
 
 
 def test_every_experiment_has_an_entry():
