@@ -67,7 +67,7 @@ class Measured(NamedTuple):
     network: nn.Module
     samples: Samples
     loss: str
-    part: str  # train or test
+    split: str  # train or test
 
 
 class Spectrum(NamedTuple):
@@ -90,7 +90,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     parts = {"": options.split}
     if options.split == "both":
         parts = {"": "train", "test-": "test"}
-    chosen_of = {part: _samples(part, options, context) for part in parts.values()}
+    chosen_of = {split: _samples(split, options, context) for split in parts.values()}
     _say_what_it_takes(list(chosen_of.values()), options, context)
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
@@ -98,8 +98,8 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
-    for prefix, part in parts.items():
-        given = Measured(network, chosen_of[part], loss, part)
+    for prefix, split in parts.items():
+        given = Measured(network, chosen_of[split], loss, split)
         numbers, pictures = _measure(given, options, context)
         for name, value in numbers.items():
             quantities[f"{prefix}{name}"] = value
@@ -115,12 +115,12 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
 
 
 def _samples(
-    part: str,
+    split: str,
     options: HessianSpectrum,
     context: penchant.Context,
 ) -> Samples:
-    """The samples of a part that are looked at."""
-    given = getattr(context.data, part)
+    """The samples of a split that are looked at."""
+    given = getattr(context.data, split)
     classes = classes_looked_at(options, context)
     return chosen(given, options.per_class, classes)
 
@@ -241,7 +241,7 @@ def _difference(H: Operator, G: Operator) -> Operator:
 
 
 def _spectrum(
-    name: str, A: Operator, part: str, options: HessianSpectrum, context: penchant.Context
+    name: str, A: Operator, split: str, options: HessianSpectrum, context: penchant.Context
 ) -> Spectrum:
     """The spectral measure of an operator, its leading eigenvalues found one by one."""
     count = min(_leading_count(options, context), A.size)
@@ -251,16 +251,16 @@ def _spectrum(
 
     # E has no outliers that deflation could take away
     if options.deflate and name != "residual":
-        leading = _leading(A, options, context.generator("leading", name, part), count)
+        leading = _leading(A, options, context.generator("leading", name, split), count)
         if not bool(leading.converged.all()):
             left, worst = int((~leading.converged).sum()), float(leading.residuals.max())
             context.warn(
-                f"{left} leading eigenvalues of {name} ({part}) did not converge in "
+                f"{left} leading eigenvalues of {name} ({split}) did not converge in "
                 f"{leading.products} products: residuals to {worst:.2g}"
             )
 
     # what is left, as random start vectors see it
-    generator = context.generator("density", name, part)
+    generator = context.generator("density", name, split)
     return Spectrum(A, _quadrature(A, options, generator, leading), leading)
 
 
@@ -373,7 +373,7 @@ def _bulk_grid(spectra: dict[str, Spectrum], options: HessianSpectrum) -> Tensor
 def _undeflated(
     spectrum: Spectrum,
     grid: Tensor,
-    part: str,
+    split: str,
     options: HessianSpectrum,
     context: penchant.Context,
 ) -> dict[str, Any]:
@@ -383,7 +383,7 @@ def _undeflated(
         # bumps are as wide as the whole range makes them
         measure = replace(measure, bulk=measure.bounds)
     elif spectrum.leading is not None:
-        generator = context.generator("density", "undeflated", part)
+        generator = context.generator("density", "undeflated", split)
         measure = _quadrature(spectrum.operator, options, generator, None)
     density = spectral_density(
         measure,
@@ -528,7 +528,7 @@ def _conventions(options: HessianSpectrum, parts: dict[str, str], loss: str) -> 
         leading = f"leading eigenvalues by {options.method}, with their exact mass"
 
     # whoever reads the result must know which samples names without a prefix mean
-    named = [f"{prefix or 'plain'} names: {part}" for prefix, part in parts.items()]
+    named = [f"{prefix or 'plain'} names: {split}" for prefix, split in parts.items()]
     names = {
         "cross-entropy": "softmax cross-entropy",
         "squared-error": "half the squared error",

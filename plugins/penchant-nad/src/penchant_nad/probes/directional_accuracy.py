@@ -277,4 +277,4 @@ def _mean_accuracy(
         over = "trainings and test samples"
         if len(values) == 1:
             over = "test samples of one training"
-    return accuracies.accuracy_quantity(values, samples, part=over, null=0.5)
+    return accuracies.accuracy_quantity(values, samples, over=over, null=0.5)

@@ -86,12 +86,12 @@ def _result(
         chance = accuracies.commonest_class(samples.labels)
         for variant, own in zip(VARIANTS, right):
             quantities[f"{variant}-{name}"] = accuracies.answer_quantity(
-                own, part=kind, null=chance
+                own, split=kind, null=chance
             )
         if part == "test":
             original, turned = right
             quantities["fall"] = accuracies.answer_quantity(
-                original, part=kind, null=0.0, instead=turned
+                original, split=kind, null=0.0, instead=turned
             )
     conventions = {
         "flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike",

@@ -129,7 +129,7 @@ def _result(
         arrays |= accuracies.answer_arrays(name, carried)
         kind = "training" if part == "train" else part
         chance = accuracies.commonest_class(samples.labels)
-        quantities[f"clean-{name}"] = accuracies.answer_quantity(clean, part=kind, null=chance)
+        quantities[f"clean-{name}"] = accuracies.answer_quantity(clean, split=kind, null=chance)
         if part == "test":
             arrays |= accuracies.difference_arrays("test-accuracy-change", clean, carried)
             quantities |= _rise(options.carriers, carried)

@@ -63,7 +63,7 @@ def accuracy_quantity(
     values: np.ndarray,
     samples: int,
     *,
-    part: str,
+    over: str,
     null: float,
 ) -> penchant.Quantity:
     """The mean accuracy of independent rows (rows,): trainings, or directions.
@@ -71,7 +71,7 @@ def accuracy_quantity(
     Args:
         values: Accuracies.
         samples: Samples of each, the same for all.
-        part: What the error is over.
+        over: What the error is over.
         null: The accuracy of guessing.
     """
     mean, stderr = accuracy(values, samples)
@@ -79,13 +79,13 @@ def accuracy_quantity(
     _, between = mean_and_stderr(values)
     terms = [(between or 0.0, max(len(values) - 1, 1)), (binomial_stderr(mean, samples), None)]
     _, df = combined_error(terms)
-    return penchant.Quantity(mean, stderr=stderr, over=part, count=len(values), df=df, null=null)
+    return penchant.Quantity(mean, stderr=stderr, over=over, count=len(values), df=df, null=null)
 
 
 def answer_quantity(
     right: np.ndarray,
     *,
-    part: str,
+    split: str,
     null: float,
     instead: np.ndarray | float = 0.0,
 ) -> penchant.Quantity:
@@ -93,16 +93,16 @@ def answer_quantity(
 
     Args:
         right: Whether a training is right on a sample.
-        part: Which samples they are: "test" or "training".
+        split: Which samples they are: "test" or "training".
         null: The value without an effect.
         instead: Right answers of the same trainings and samples under the other condition.
     """
     others = np.broadcast_to(instead, right.shape)
     mean, stderr, df = paired_difference(others, right)
     trainings = len(right)
-    over = f"trainings and {part} samples"
+    over = f"trainings and {split} samples"
     if trainings == 1:
-        over = f"{part} samples of one training"
+        over = f"{split} samples of one training"
     return penchant.Quantity(mean, stderr=stderr, over=over, count=trainings, df=df, null=null)
 
 
