@@ -18,6 +18,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from freshness import fingerprint
+
 TIME_LIMIT = 1800  # seconds of CPU time
 OUT_OF_TIME = -signal.SIGXCPU
 
@@ -46,7 +48,9 @@ def is_finished(record: dict[str, Any], command: str) -> bool:
 
 
 def measure(command: str, out: Path, limit: int, *, resumed: bool = False) -> dict[str, Any]:
-    """Run one command and return its CPU time, exit code, last message, date and code version.
+    """Run one command; return its CPU time, exit code, last message, date and code's version.
+
+    `penchant` commands are jobs; `python docs/make/...` writes `table.json` into the folder.
 
     Args:
         command: What a reader would type.
@@ -54,10 +58,15 @@ def measure(command: str, out: Path, limit: int, *, resumed: bool = False) -> di
         limit: Seconds of CPU time.
         resumed: Go on with the jobs that are in the folder.
     """
-    options = ["--out", str(out), "--executor", "serial", *([] if resumed else ["--fresh"])]
+    program, *words = shlex.split(command)
+    if program == "python":
+        arguments = [*words, str(out)]
+    else:
+        options = ["--out", str(out), "--executor", "serial", *([] if resumed else ["--fresh"])]
+        arguments = ["-m", program, *words, *options]
     before = _cpu_seconds()
     done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command), *options],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5)),
@@ -71,7 +80,14 @@ def measure(command: str, out: Path, limit: int, *, resumed: bool = False) -> di
         "message": lines[-1].replace(str(out.resolve()), out.name) if lines else "",
         "date": time.strftime("%Y-%m-%d"),
         "version": code_version(),
+        "code": {probe: fingerprint(probe) for probe in _probes(out)},
     }
+
+
+def _probes(out: Path) -> list[str]:
+    """Names of the probes of a run, from its jobs."""
+    results = [json.loads(path.read_text()) for path in out.glob("jobs/*/result.json")]
+    return sorted({result["probe"]["name"] for result in results})
 
 
 def code_version() -> str:
