@@ -57,7 +57,7 @@ numbers. A *premise* is a test that the experiment worked, which a control may p
 computed from the numbers; where a picture was judged by eye, the entry says so. All runs have one
 seed, and a standard error is what the probe states it to be: over networks, trainings or
 samples."""
-FINDINGS = "findings.md"
+FINDINGS, TABLE = "findings.md", "table.md"
 
 
 def main(folder: Path | None) -> None:
@@ -115,9 +115,11 @@ def read() -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], dict[s
     for entry in gallery["entries"]:
         found = entry["judgement"] = judge(entry, measured)
         # The sentence beside it was written for this verdict and no other.
-        if found.verdict != entry["verdict"]:
-            problem = f"says {entry['verdict']!r}, its numbers say {found.verdict!r}"
+        whys = entry["why"] if isinstance(entry["why"], dict) else {entry["verdict"]: entry["why"]}
+        if found.verdict not in whys:
+            problem = f"explains {', '.join(whys)}; its numbers say {found.verdict!r}"
             raise SystemExit(f"{entry['paper']}, {entry['figure']}: {problem}; rewrite `why`")
+        entry["verdict"], entry["why"] = found.verdict, whys[found.verdict]
     return gallery["papers"], gallery["entries"], runs, measured
 
 
@@ -126,6 +128,7 @@ def pages() -> dict[str, str]:
     papers, entries, runs, measured = read()
     written = {"index.md": _index(papers, entries, measured)}
     written[FINDINGS] = _findings(papers, entries)
+    written[TABLE] = _whole_table(papers, entries, measured)
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
         lines = [GENERATED, f"# {about['title']}", "", about["cite"], "", _counted(own), ""]
@@ -142,7 +145,8 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
         "What the figures and tables of five papers claim, and what comes out here, in",
         f"{minutes:.0f} minutes of one CPU core in all. Every entry has its command, its picture,",
         "controls in which the claim must not hold, and a verdict.",
-        f"[What we found that the papers do not say]({FINDINGS}) is a page of its own.",
+        f"[What we found that the papers do not say]({FINDINGS}) is a page of its own, as is",
+        f"[the table of all tests]({TABLE}).",
         "",
         _counted(entries),
         "",
@@ -211,14 +215,17 @@ def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
     lines += ["## Claims that come out the other way", ""]
     for entry in entries:
         if entry["verdict"] == CONTRADICTED:
-            lines += [f"- {_reference(papers, entry)}: *{_cell(entry['claim'])}* {entry['why']}"]
+            why = entry["why"][0].upper() + entry["why"][1:]
+            lines += [f"- {_reference(papers, entry)}: *{_cell(entry['claim'])}* {why}"]
     lines += ["", "## Effects that are there without what is said to cause them", ""]
     lines += ["Tests of a claim that hold in a control, too:", ""]
     for entry in entries:
+        outcomes = entry["judgement"].outcomes
         for control in entry["judgement"].controls:
-            passed = [i + 1 for i in sorted(control.covered) if not control.refuses(i)]
+            both = [i for i in sorted(control.covered) if outcomes[i].holds]
+            passed = [str(i + 1) for i in both if not control.refuses(i)]
             if passed:
-                numbers = ", ".join(str(each) for each in passed)
+                numbers = ", ".join(passed)
                 lines.append(
                     f"- {_reference(papers, entry)}, test {numbers}: holds for {control.about}."
                 )
@@ -226,6 +233,49 @@ def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
     lines += [f"- {text}" for text in gallery["formulas"]]
     lines += ["", "All errors that we know of: [errors in the papers](../errors-in-the-papers.md)."]
     return "\n".join(lines) + "\n"
+
+
+def _whole_table(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
+    """Every test of every entry, with its distance in the run and in each control."""
+    head = ("entry", "data", "network", "trainings", "test", "distance on the run")
+    head = (*head, "distance on the controls", "verdict", "CPU")
+    lines = [GENERATED, "# All entries in one table", "", _counted(entries), ""]
+    lines += [
+        "Distances are z, or plain differences where a number has no standard error. In brackets:",
+        "controls that are not about the test.",
+        "",
+    ]
+    lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for entry in entries:
+        lines += _rows_of_table(papers, entry, measured)
+    return "\n".join(lines) + "\n"
+
+
+def _rows_of_table(papers: Any, entry: dict[str, Any], measured: Any) -> list[str]:
+    mark = f"{SIGNS[entry['verdict']]} {entry['verdict']}"
+    first = [_reference(papers, entry), *("—" for _ in range(3))]
+    seconds = "—"
+    if entry["verdict"] not in UNSEEN:
+        jobs = measured[entry["run"]]["jobs"]
+        first[1:] = [_listed(jobs, part) for part in ("data", "network", "trainings")]
+        seconds = f"{cpu_seconds(entry, measured):.0f} s"
+    outcomes = entry["judgement"].outcomes
+    if not outcomes:
+        return [f"| {' | '.join([*first, '—', '—', '—', mark, seconds])} |"]
+    rows = []
+    for index, each in enumerate(outcomes):
+        controls = entry["judgement"].controls
+        cells = [f"{_cell(one.about)}: {_control_cell(one, index)}" for one in controls]
+        holds = "holds" if each.holds else "opposite" if each.opposed else "does not hold"
+        mine = [_cell(each.text), f"{each.distance}, {holds}", "; ".join(cells) or "none"]
+        last = [mark, seconds] if index == 0 else ["", ""]
+        rows.append(f"| {' | '.join([*(first if index == 0 else [''] * 4), *mine, *last])} |")
+    return rows
+
+
+def _listed(jobs: list[dict[str, Any]], part: str) -> str:
+    values = dict.fromkeys(str(job[part]) for job in jobs if job.get(part) is not None)
+    return ", ".join(values) or "—"
 
 
 def _reference(papers: Any, entry: dict[str, Any]) -> str:

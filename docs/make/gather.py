@@ -95,9 +95,13 @@ def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
     for quantity, value in result.quantities.items():
         if not value.missing:
             quantities[quantity] = known_parts(value)
+    record = result.record
     return {
         "name": name,
-        "probe": result.record["probe"]["name"],
+        "probe": record["probe"]["name"],
+        "data": (record["dataset"] or {}).get("name"),
+        "network": (record["architecture"] or {}).get("name"),
+        "trainings": record["probe"]["options"].get("trainings"),
         "quantities": quantities,
         "places": _places(result, wanted),
         "warnings": list(result.warnings),

@@ -33,7 +33,7 @@ TASKS = [
     ("mixture", 0.5, Setting()),
 ]
 # Small networks and few steps: an estimate that has not levelled off must say so.
-SMALL = {"trainings": 2, "null_trainings": 0, "steps": 600}
+SMALL = {"trainings": 2, "null_trainings": 0, "steps": 200}
 ESTIMATORS: dict[str, dict[str, Any]] = {
     "ksg": {"shuffles": 0},
     "gaussian": {"shuffles": 0},
