@@ -69,13 +69,29 @@ def main(folder: Path | None) -> None:
     written = pages()
     for name, text in written.items():
         (GALLERY / name).write_text(text)
-    # Pictures of entries that have no verdict yet.
-    for picture in (GALLERY / "pictures").iterdir():
-        if not any(f"pictures/{picture.name}" in text for text in written.values()):
-            picture.unlink()
+    _drop_pictures(written)
     readme = ROOT / "README.md"
     readme.write_text(marked(readme.read_text(), score()))
     print(score())
+
+
+def _drop_pictures(written: dict[str, str]) -> None:
+    """Delete pictures that no page shows: those of entries without a verdict yet."""
+    measured = json.loads((GALLERY / "measured.json").read_text())
+    text = "".join(written.values())
+    for run in measured.values():
+        for job in run["jobs"]:
+            kept = [each for each in job["pictures"] if f"pictures/{each['file']}" in text]
+            job["pictures"] = kept
+    _write_measured(measured)
+    for picture in (GALLERY / "pictures").iterdir():
+        if f"pictures/{picture.name}" not in text:
+            picture.unlink()
+
+
+def _write_measured(measured: dict[str, Any]) -> None:
+    text = json.dumps(measured, indent=1, sort_keys=True, allow_nan=False)
+    (GALLERY / "measured.json").write_text(text + "\n")
 
 
 def _gather(entries: list[dict[str, Any]], runs: dict[str, Any], folder: Path) -> None:
@@ -84,8 +100,7 @@ def _gather(entries: list[dict[str, Any]], runs: dict[str, Any], folder: Path) -
     for old in pictures.iterdir():
         old.unlink()
     measured = gathered(runs, _wanted(entries), _leads(entries), folder, pictures)
-    text = json.dumps(measured, indent=1, sort_keys=True, allow_nan=False)
-    (GALLERY / "measured.json").write_text(text + "\n")
+    _write_measured(measured)
 
 
 def _wanted(entries: list[dict[str, Any]]) -> dict[str, set[str]]:

@@ -85,6 +85,7 @@ def table(answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         rows.append([title, f"{truth:.3f}", *(_cell(each[number]) for each in answers.values())])
     return {
         "name": "tasks",
+        "probe": "",
         "quantities": quantities,
         "places": {},
         "pictures": [],

@@ -95,9 +95,11 @@ def main(folder: Path) -> None:
             rows.append([name, package, title, f"{same[-1]:.1e}", f"{fresh[-1]:.1e}"])
         quantities[f"difference-{name}"] = {"value": max(same)}
         quantities[f"other-network-{name}"] = {"value": min(fresh)}
-    found = {"name": "packages", "quantities": quantities, "places": {}, "pictures": []}
+    found = {"name": "packages", "probe": "", "quantities": quantities}
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**found, "warnings": [], "rows": rows}, indent=1)
+    text = json.dumps(
+        {**found, "places": {}, "pictures": [], "warnings": [], "rows": rows}, indent=1
+    )
     (folder / "table.json").write_text(text + "\n")
 
 
