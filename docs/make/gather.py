@@ -120,7 +120,8 @@ def known_parts(quantity: penchant.Quantity) -> dict[str, Any]:
 def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]]:
     """Single numbers of arrays, with the errors and nulls that stand beside the array.
 
-    An error over few trainings has few degrees of freedom, also where the array has none beside it.
+    An error over few trainings or repeats has few degrees of freedom, also where the array has none
+    beside it.
     """
     beside = {
         "value": "",
@@ -129,7 +130,8 @@ def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]
         "null": "-null",
         "null_spread": "-null-spread",
     }
-    trainings = result.record["probe"]["options"].get("trainings") or 0
+    options = result.record["probe"]["options"]
+    trainings = options.get("trainings") or options.get("repeats") or 0
     found = {}
     for text in sorted(wanted):
         match = PLACE.match(text)
