@@ -383,7 +383,8 @@ def _trial(tried: dict[str, Any], measured: Any) -> list[str]:
         "```",
         "",
         f"took {told['seconds']:.0f} s of one CPU core. The figure is {tried['times']:g} times that"
-        f" ({tried['because']}): {hours:.0f} hours of one core.",
+        f" ({tried['because']}): up to {hours:.0f} hours of one core, as the trial's start counts"
+        " too.",
         "",
     ]
 
