@@ -1,8 +1,8 @@
 """Has a probe's numeric code changed since the gallery measured with it?
 
 The fingerprint of a probe is a checksum of its module and of the modules of its own package that
-these import: operators, numbers and the order of calls, without names, texts, annotations and
-comments, so that a rename does not change it. Declarations and figures are left out.
+these import: operators, numbers and the order of calls, without names, texts, errors, annotations
+and comments, so that a rename or another message does not change it. Declarations and figures are left out.
 
 `python docs/make/freshness.py` lists runs whose probe has changed. Where `make golden` shows that
 the numbers are the same all the same, `python docs/make/freshness.py --accept NAME ...` says so.
@@ -59,8 +59,10 @@ def _tokens(node: Any) -> Iterator[str]:
     if isinstance(node, list):
         for each in node:
             yield from _tokens(each)
-    elif isinstance(node, ast.Import | ast.ImportFrom):
+    elif isinstance(node, ast.Import | ast.ImportFrom | ast.Raise):
         return
+    elif isinstance(node, ast.JoinedStr):
+        yield "text"
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return  # a docstring
     elif isinstance(node, ast.Constant):
