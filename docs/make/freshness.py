@@ -2,7 +2,8 @@
 
 The fingerprint of a probe is a checksum of its module and of the modules of its own package that
 these import: operators, numbers and the order of calls, without names, texts, errors, annotations
-and comments, so that a rename or another message does not change it. Declarations and figures are left out.
+and comments, so that a rename or another message does not change it. Declarations and figures are
+left out.
 
 `python docs/make/freshness.py` lists runs whose probe has changed. Where `make golden` shows that
 the numbers are the same all the same, `python docs/make/freshness.py --accept NAME ...` says so.
