@@ -16,38 +16,48 @@ from typing import Any
 
 from gather import gathered
 from verdicts import (
-    NEEDS_A_GPU,
+    CONTRADICTED,
+    NOT_FEASIBLE,
     NOT_MEASURED,
     OUT_OF_TIME,
     REPRODUCED,
     VERDICTS,
+    MissingNumberError,
+    control_tests,
+    judge,
     number,
+    numbers_of,
     runs_of,
-    verdict,
 )
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GALLERY = ROOT / "docs/gallery"
 GENERATED = "<!-- Written by docs/make/gallery.py from what was measured: do not edit. -->"
 MARKS = ("<!-- gallery -->", "<!-- /gallery -->")
-SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "○", "…")))
-UNSEEN = (NEEDS_A_GPU, NOT_MEASURED)
+SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "↯", "○", "…")))
+UNSEEN = (NOT_FEASIBLE, NOT_MEASURED)
 MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
-  same kind of data, and at least one of the figure's networks, or a smaller one of its kind.
-- **partly**: only some of the tests hold; or they hold where other data or another network stands
-  in for the paper's, or for a part of what the figure claims.
+  same kind of data, and at least one of the figure's networks, or a narrower one of its kind. And
+  every test is refused on its controls: runs in which the claim must not hold.
+- **partly**: only some of the tests hold; or a control passes, or there is none; or other data or
+  another network stands in for the paper's; or a part of the claim is not measured.
 - **not**: none of the tests holds at this scale. The entry says why, as far as we know.
-- **needs a GPU**: the command was run and did not end in two minutes of one core.
+- **contradicted**: the opposite of a test is significant on the paper's kind of data and network.
+- **not feasible here**: a trial was run; its cost, and what the figure would cost, are given.
 - **not measured**: nothing was run, or the command ended with an error; the entry says why.
 
 A test compares numbers of the run. *Above* and *below* are significant differences: two-sided 1 %
 level, by Student's t with the degrees of freedom of the standard error, or by the p-value that the
 number carries; where a test names a distance, by that much. *Near* is significantly nearer than
 the distance that the test names. z is the difference in standard errors; with few repetitions, the
-normal deviate with the same p-value. Verdicts are computed from the numbers; where a picture was
-judged by eye, the entry says so. All runs have one seed, and a standard error is what the probe
-states it to be: over networks, trainings or samples."""
+normal deviate with the same p-value. A control is the same command with one thing taken away, such
+as the training, or another network in the same place; the same tests are computed from its
+numbers. A *premise* is a test that the experiment worked, which a control may pass. Verdicts are
+computed from the numbers; where a picture was judged by eye, the entry says so. All runs have one
+seed, and a standard error is what the probe states it to be: over networks, trainings or
+samples."""
+FINDINGS, TABLE = "findings.md", "table.md"
 
 
 def main(folder: Path | None) -> None:
@@ -56,11 +66,32 @@ def main(folder: Path | None) -> None:
     runs = tomllib.loads((GALLERY / "runs.toml").read_text())
     if folder is not None:
         _gather(gallery["entries"], runs, folder)
-    for name, text in pages().items():
+    written = pages()
+    for name, text in written.items():
         (GALLERY / name).write_text(text)
+    _drop_pictures(written)
     readme = ROOT / "README.md"
     readme.write_text(marked(readme.read_text(), score()))
     print(score())
+
+
+def _drop_pictures(written: dict[str, str]) -> None:
+    """Delete pictures that no page shows: those of entries without a verdict yet."""
+    measured = json.loads((GALLERY / "measured.json").read_text())
+    text = "".join(written.values())
+    for run in measured.values():
+        for job in run["jobs"]:
+            kept = [each for each in job["pictures"] if f"pictures/{each['file']}" in text]
+            job["pictures"] = kept
+    _write_measured(measured)
+    for picture in (GALLERY / "pictures").iterdir():
+        if f"pictures/{picture.name}" not in text:
+            picture.unlink()
+
+
+def _write_measured(measured: dict[str, Any]) -> None:
+    text = json.dumps(measured, indent=1, sort_keys=True, allow_nan=False)
+    (GALLERY / "measured.json").write_text(text + "\n")
 
 
 def _gather(entries: list[dict[str, Any]], runs: dict[str, Any], folder: Path) -> None:
@@ -68,19 +99,24 @@ def _gather(entries: list[dict[str, Any]], runs: dict[str, Any], folder: Path) -
     pictures.mkdir(exist_ok=True)
     for old in pictures.iterdir():
         old.unlink()
-    measured = gathered(runs, _wanted(entries), folder, pictures)
-    text = json.dumps(measured, indent=1, sort_keys=True, allow_nan=False)
-    (GALLERY / "measured.json").write_text(text + "\n")
+    measured = gathered(runs, _wanted(entries), _leads(entries), folder, pictures)
+    _write_measured(measured)
 
 
 def _wanted(entries: list[dict[str, Any]]) -> dict[str, set[str]]:
     """Run to the numbers and pictures that entries show or test."""
     found: dict[str, set[str]] = {}
     for entry in entries:
-        names = [*entry.get("show", []), *entry.get("pictures", [])]
-        for test in entry.get("tests", []):
-            names += [each for each in (test["that"], test["than"]) if isinstance(each, str)]
-        for name in names:
+        for run, names in (numbers_of(entry) if "run" in entry else {}).items():
+            found.setdefault(run, set()).update(names)
+    return found
+
+
+def _leads(entries: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Run to the first pictures of entries, which are their thumbnails."""
+    found: dict[str, set[str]] = {}
+    for entry in entries:
+        for name in entry.get("pictures", [])[:1]:
             run, _, rest = name.rpartition(":")
             found.setdefault(run or entry["run"], set()).add(rest)
     return found
@@ -92,11 +128,13 @@ def read() -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any], dict[s
     runs = tomllib.loads((GALLERY / "runs.toml").read_text())
     measured = json.loads((GALLERY / "measured.json").read_text())
     for entry in gallery["entries"]:
-        found, entry["outcomes"] = verdict(entry, measured)
+        found = entry["judgement"] = judge(entry, measured)
         # The sentence beside it was written for this verdict and no other.
-        if found != entry["verdict"]:
-            entry_record = f"says {entry['verdict']!r}, its numbers say {found!r}"
-            raise SystemExit(f"{entry['paper']}, {entry['figure']}: {entry_record}; rewrite `why`")
+        whys = entry["why"] if isinstance(entry["why"], dict) else {entry["verdict"]: entry["why"]}
+        if found.verdict not in whys:
+            problem = f"explains {', '.join(whys)}; its numbers say {found.verdict!r}"
+            raise SystemExit(f"{entry['paper']}, {entry['figure']}: {problem}; rewrite `why`")
+        entry["verdict"], entry["why"] = found.verdict, whys[found.verdict]
     return gallery["papers"], gallery["entries"], runs, measured
 
 
@@ -104,6 +142,8 @@ def pages() -> dict[str, str]:
     """File name to text: the index and a page a paper."""
     papers, entries, runs, measured = read()
     written = {"index.md": _index(papers, entries, measured)}
+    written[FINDINGS] = _findings(papers, entries)
+    written[TABLE] = _whole_table(papers, entries, measured)
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
         lines = [GENERATED, f"# {about['title']}", "", about["cite"], "", _counted(own), ""]
@@ -117,9 +157,11 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
     minutes = sum(run["seconds"] for run in measured.values()) / 60
     lines = [GENERATED, "# Gallery", ""]
     lines += [
-        "What the figures and tables of five papers claim, and what comes out here: at most two",
-        f"minutes of one CPU core a run, {minutes:.0f} minutes in all. Every entry has its",
-        "command, its picture and a verdict.",
+        "What the figures and tables of five papers claim, and what comes out here, in",
+        f"{minutes:.0f} minutes of one CPU core in all. Every entry has its command, its picture,",
+        "controls in which the claim must not hold, and a verdict.",
+        f"[What we found that the papers do not say]({FINDINGS}) is a page of its own, as is",
+        f"[the table of all tests]({TABLE}).",
         "",
         _counted(entries),
         "",
@@ -131,8 +173,11 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
     ]
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
-        lines += ["", f"## {about['title']}", "", "| entry | claim | ours | verdict |"]
-        lines += ["|---|---|---|---|"]
+        lines += ["", f"## {about['title']}", "", _counted(own), ""]
+        lines += [
+            "| | entry | claim | ours | control | verdict | CPU |",
+            "|---|---|---|---|---|---|--:|",
+        ]
         for entry in own:
             lines.append(_row(entry, measured))
     return "\n".join(lines) + "\n"
@@ -140,12 +185,117 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
 
 def _row(entry: dict[str, Any], measured: Any) -> str:
     link = f"[{entry['figure']}]({entry['paper']}.md#{_anchor(entry)})"
-    ours = "not measured"
+    ours, control, time = "not measured", "—", "—"
     if entry["verdict"] not in UNSEEN:
         name = entry["show"][0]
         ours = f"{_cell(name)} {number(measured, name, entry['run'])}"
+        control = _first_control(entry, measured)
+        time = f"{cpu_seconds(entry, measured):.0f} s"
     claim = _cell(entry["claim"])
-    return f"| {link} | {claim} | {ours} | {SIGNS[entry['verdict']]} {entry['verdict']} |"
+    mark = f"{SIGNS[entry['verdict']]} {entry['verdict']}"
+    cells = (_thumbnail(entry, measured), link, claim, ours, control, mark, time)
+    return f"| {' | '.join(cells)} |"
+
+
+def _first_control(entry: dict[str, Any], measured: Any) -> str:
+    """The first tested number of the run as it is in the first control."""
+    if not entry.get("controls"):
+        return "none"
+    control = entry["controls"][0]
+    covered = sorted(entry["judgement"].controls[0].covered) or [0]
+    name = control_tests(entry, control)[covered[0]]["that"]
+    try:
+        value = str(number(measured, name, control.get("run", entry["run"])))
+    except MissingNumberError:
+        value = "missing"
+    return f"{_cell(control['about'])}: {_cell(name)} {value}"
+
+
+def cpu_seconds(entry: dict[str, Any], measured: Any) -> float:
+    """CPU time of all runs of an entry, its controls included."""
+    return sum(measured[name]["seconds"] for name in runs_of(entry))
+
+
+def _thumbnail(entry: dict[str, Any], measured: Any) -> str:
+    for _, kept, title in _shown(entry, measured) if entry["verdict"] not in UNSEEN else ():
+        if "thumbnail" in kept:
+            return f"![{title}](pictures/{kept['thumbnail']}){{ loading=lazy width=120 }}"
+    return ""
+
+
+def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
+    """Claims that come out the other way, controls that pass, and formulas that are wrong."""
+    gallery = tomllib.loads((GALLERY / "entries.toml").read_text())
+    lines = [GENERATED, "# What we found that the papers do not say", ""]
+    lines += ["## Claims that come out the other way", ""]
+    for entry in entries:
+        if entry["verdict"] == CONTRADICTED:
+            why = entry["why"][0].upper() + entry["why"][1:]
+            lines += [f"- {_reference(papers, entry)}: *{_cell(entry['claim'])}* {why}"]
+    lines += ["", "## Effects that are there without what is said to cause them", ""]
+    lines += ["Tests of a claim that hold in a control, too:", ""]
+    for entry in entries:
+        outcomes = entry["judgement"].outcomes
+        for control in entry["judgement"].controls:
+            both = [i for i in sorted(control.covered) if outcomes[i].holds]
+            passed = [str(i + 1) for i in both if not control.refuses(i)]
+            if passed:
+                numbers = ", ".join(passed)
+                lines.append(
+                    f"- {_reference(papers, entry)}, test {numbers}: holds for {control.about}."
+                )
+    lines += ["", "## Formulas", ""]
+    lines += [f"- {text}" for text in gallery["formulas"]]
+    lines += ["", "All errors that we know of: [errors in the papers](../errors-in-the-papers.md)."]
+    return "\n".join(lines) + "\n"
+
+
+def _whole_table(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
+    """Every test of every entry, with its distance in the run and in each control."""
+    head = ("entry", "data", "network", "trainings", "test", "distance on the run")
+    head = (*head, "distance on the controls", "verdict", "CPU")
+    lines = [GENERATED, "# All entries in one table", "", _counted(entries), ""]
+    lines += [
+        "Distances are z, or plain differences where a number has no standard error. In brackets:",
+        "controls that are not about the test.",
+        "",
+    ]
+    lines += [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for entry in entries:
+        lines += _rows_of_table(papers, entry, measured)
+    return "\n".join(lines) + "\n"
+
+
+def _rows_of_table(papers: Any, entry: dict[str, Any], measured: Any) -> list[str]:
+    mark = f"{SIGNS[entry['verdict']]} {entry['verdict']}"
+    first = [_reference(papers, entry), *("—" for _ in range(3))]
+    seconds = "—"
+    if entry["verdict"] not in UNSEEN:
+        jobs = measured[entry["run"]]["jobs"]
+        first[1:] = [_listed(jobs, part) for part in ("data", "network", "trainings")]
+        seconds = f"{cpu_seconds(entry, measured):.0f} s"
+    outcomes = entry["judgement"].outcomes
+    if not outcomes:
+        return [f"| {' | '.join([*first, '—', '—', '—', mark, seconds])} |"]
+    rows = []
+    for index, each in enumerate(outcomes):
+        controls = entry["judgement"].controls
+        cells = [f"{_cell(one.about)}: {_control_cell(one, index)}" for one in controls]
+        holds = "holds" if each.holds else "opposite" if each.opposed else "does not hold"
+        mine = [_cell(each.text), f"{each.distance}, {holds}", "; ".join(cells) or "none"]
+        last = [mark, seconds] if index == 0 else ["", ""]
+        rows.append(f"| {' | '.join([*(first if index == 0 else [''] * 4), *mine, *last])} |")
+    return rows
+
+
+def _listed(jobs: list[dict[str, Any]], part: str) -> str:
+    values = dict.fromkeys(str(job[part]) for job in jobs if job.get(part) is not None)
+    return ", ".join(values) or "—"
+
+
+def _reference(papers: Any, entry: dict[str, Any]) -> str:
+    title = papers[entry["paper"]]["title"]
+    return f"[{title}, {entry['figure']}]({entry['paper']}.md#{_anchor(entry)})"
 
 
 def _anchor(entry: dict[str, Any]) -> str:
@@ -180,8 +330,9 @@ def score() -> str:
     _, entries, _, _ = read()
     reproduced = sum(entry["verdict"] == REPRODUCED for entry in entries)
     return (
-        f"We reproduce {reproduced} of {len(entries)} figures and tables of the papers at reduced "
-        "scale, on one CPU core; the gallery says which, and why the others do not come out."
+        f"We reproduce {reproduced} of {len(entries)} claims of the papers on a CPU, each with a "
+        f"control that refutes it; the gallery says which, and "
+        f"[what we found that the papers do not say](docs/gallery/{FINDINGS})."
     )
 
 
@@ -196,39 +347,54 @@ def marked(text: str, content: str) -> str:
 
 
 def _section(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
-    """One entry: claim, ours, picture, tests, verdict, command."""
+    """One entry: claim, ours, picture, tests, controls, verdict, command."""
     lines = [f"## {entry['figure']}: {entry['about']} {{ #{_anchor(entry)} }}", ""]
     lines += [f"**The paper:** {entry['claim']}", ""]
-    by_eye = not entry["outcomes"] and entry["verdict"] not in UNSEEN
-    how = " (judged by eye)" if by_eye else ""
+    by_eye = not entry["judgement"].outcomes and entry["verdict"] not in UNSEEN
+    how = " (judged by eye, without a control)" if by_eye else ""
     sign = SIGNS[entry["verdict"]]
-    # Not `capitalize`, which writes "Gpu".
-    title = entry["verdict"][0].upper() + entry["verdict"][1:]
+    title = entry["verdict"].capitalize()
     lines += [f"**{sign} {title}**{how}: {entry['why']}", ""]
+    if "unmeasured" in entry:
+        lines += [f"Not measured here: {entry['unmeasured']}.", ""]
     if entry["verdict"] not in UNSEEN:
         lines += _ours(entry, measured)
         lines += _pictures(entry, measured)
         lines += _commands(entry, runs, measured)
+    if "tried" in entry:
+        lines += _trial(entry["tried"], measured)
     lines += _failures(entry, measured)
     files = ", ".join(f"`examples/{name}`" for name in entry["examples"])
-    return [*lines, f"Published scale: {files}.", ""]
+    return [*lines, *([f"Published scale: {files}.", ""] if files else [])]
+
+
+def _trial(tried: dict[str, Any], measured: Any) -> list[str]:
+    """What was tried, what it took, and what the figure would take."""
+    told = measured.get(tried["run"])
+    if told is None:
+        return []
+    hours = told["seconds"] * tried["times"] / 3600
+    return [
+        "```console",
+        f"$ {told['command']}",
+        "```",
+        "",
+        f"took {told['seconds']:.0f} s of one CPU core. The figure is {tried['times']:g} times that"
+        f" ({tried['because']}): up to {hours:.0f} hours of one core, as the trial's start counts"
+        " too.",
+        "",
+    ]
 
 
 def _failures(entry: dict[str, Any], measured: Any) -> list[str]:
     """How runs ended that did not end well."""
     lines = []
     for name in runs_of(entry) if "run" in entry else ():
-        entry_record = measured.get(name, {"exit": 0})
-        if entry_record["exit"] == OUT_OF_TIME:
-            lines += [
-                f"`{entry_record['command']}` was stopped after {entry_record['seconds']:.0f} s.",
-                "",
-            ]
-        elif entry_record["exit"]:
-            lines += [
-                f"`{entry_record['command']}` ended with: {_cell(entry_record['message'])}",
-                "",
-            ]
+        told = measured.get(name, {"exit": 0})
+        if told["exit"] == OUT_OF_TIME:
+            lines += [f"`{told['command']}` was stopped after {told['seconds']:.0f} s.", ""]
+        elif told["exit"]:
+            lines += [f"`{told['command']}` ended with: {_cell(told['message'])}", ""]
     return lines
 
 
@@ -238,26 +404,67 @@ def _ours(entry: dict[str, Any], measured: Any) -> list[str]:
         found = number(measured, name, entry["run"])
         value = str(found).partition(" (null")[0]
         lines.append(f"| {_cell(name)} | {value} | {found.null_text or '—'} |")
-    if entry["outcomes"]:
-        lines += ["", "| test | difference | holds |", "|---|---|---|"]
-        for each in entry["outcomes"]:
-            lines.append(
-                f"| {_cell(each.text)} | {each.distance} | {'yes' if each.holds else 'no'} |"
-            )
-    return [*lines, ""]
+    if entry["judgement"].outcomes:
+        lines += ["", *_tests(entry)]
+    return [*lines, *_table(entry, measured), ""]
+
+
+def _tests(entry: dict[str, Any]) -> list[str]:
+    """A row for each test: the difference in the run and in every control."""
+    controls = entry["judgement"].controls
+    heads = "".join(f" control: {_cell(control.about)} |" for control in controls)
+    lines = [
+        f"| | test | difference | holds |{heads}",
+        "|--:|---|---|---|" + "---|" * len(controls),
+    ]
+    for index, each in enumerate(entry["judgement"].outcomes):
+        premise = " (premise)" if entry["tests"][index].get("premise") else ""
+        cells = "".join(f" {_control_cell(control, index)} |" for control in controls)
+        holds = "yes" if each.holds else "the opposite" if each.opposed else "no"
+        lines.append(
+            f"| {index + 1} | {_cell(each.text)}{premise} | {each.distance} | {holds} |{cells}"
+        )
+    return lines
+
+
+def _control_cell(control: Any, index: int) -> str:
+    outcome = control.outcomes[index]
+    distance = "missing" if outcome is None else outcome.distance
+    if index not in control.covered:
+        return f"({distance})"
+    return f"{distance}, {'refused' if control.refuses(index) else '**passes**'}"
+
+
+def _table(entry: dict[str, Any], measured: Any) -> list[str]:
+    """The rows of a script that measures many things at once."""
+    for job in measured[entry["run"]]["jobs"]:
+        if "rows" in job:
+            head, *rows = job["rows"]
+            lines = ["", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+            return lines + [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return []
+
+
+def _shown(entry: dict[str, Any], measured: Any) -> list[tuple[str, dict[str, str], str]]:
+    """Figure, file and title of every picture of an entry."""
+    found = []
+    for name in entry.get("pictures", []):
+        other, _, rest = name.rpartition(":")
+        job, _, figure = rest.rpartition("/")
+        for each in measured.get(other or entry["run"], {"jobs": []})["jobs"]:
+            if job in ("", each["name"]):
+                kept = {one["figure"]: one for one in each["pictures"]}
+                if figure not in kept:
+                    raise SystemExit(f"{entry['figure']}: no picture {name!r}, found {list(kept)}")
+                found.append((figure, kept[figure], f"{figure} of {each['name']}"))
+    return found
 
 
 def _pictures(entry: dict[str, Any], measured: Any) -> list[str]:
     lines = []
-    for name in entry["pictures"]:
-        other, _, rest = name.rpartition(":")
-        job, _, figure = rest.rpartition("/")
-        for each in measured[other or entry["run"]]["jobs"]:
-            if job in ("", each["name"]):
-                found = next(kept for kept in each["pictures"] if kept["figure"] == figure)
-                title = f"{figure} of {each['name']}"
-                lines += [f"![{title}](pictures/{found['file']}){{ loading=lazy }}", ""]
-                lines += [f"*{_cell(title)}: {_cell(found['caption'])}*", ""]
+    for _, kept, title in _shown(entry, measured):
+        lines += [f"![{title}](pictures/{kept['file']}){{ loading=lazy }}", ""]
+        lines += [f"*{_cell(title)}: {_cell(kept['caption'])}*", ""]
     return lines
 
 
@@ -265,14 +472,14 @@ def _commands(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
     """What was run, how long it took, and what it has less of than the paper."""
     lines = []
     for name in runs_of(entry):
-        entry_record = measured[name]
+        told = measured[name]
         less = runs[name]["reduced"]
-        lines += ["```console", f"$ {entry_record['command']}", "```", ""]
-        lines += [
-            f"{entry_record['seconds']:.0f} s of one CPU core. "
-            + (f"Against the paper: {less}." if less else "The same scale as the paper."),
-            "",
-        ]
+        lines += ["```console", f"$ {told['command']}", "```", ""]
+        scale = f"Against the paper: {less}." if less else "The same scale as the paper."
+        if less.startswith("control: "):
+            scale = f"C{less.removeprefix('c')}."
+        measuring = f"{told['seconds']:.0f} s of one CPU core, {told['date']}, {told['version']}."
+        lines += [f"{measuring} {scale}", ""]
     return lines
 
 

@@ -23,13 +23,18 @@ WIDTHS = (1100, 900, 700, 500, 400)  # pixels, of what is no drawing
 
 
 def gathered(
-    runs: dict[str, Any], wanted: dict[str, set[str]], folder: Path, pictures: Path
+    runs: dict[str, Any],
+    wanted: dict[str, set[str]],
+    leads: dict[str, set[str]],
+    folder: Path,
+    pictures: Path,
 ) -> Any:
     """Every run that ended, well or not, by name.
 
     Args:
         runs: The gallery's commands.
         wanted: Run to the numbers and pictures of it that entries name.
+        leads: Run to those of the pictures that get a thumbnail, too.
         folder: Where the runs are.
         pictures: Where pictures are written.
 
@@ -39,31 +44,38 @@ def gathered(
     found = {}
     for name, run in runs.items():
         record = folder / f"{name}.json"
-        entry_record = json.loads(record.read_text()) if record.is_file() else {}
+        told = json.loads(record.read_text()) if record.is_file() else {}
         # What another command measured is as good as not measured; how one failed is kept.
-        if entry_record.get("command") != run["command"]:
+        if told.get("command") != run["command"] or "exit" not in told:
             continue
-        jobs = (
-            _jobs(name, folder / name, wanted.get(name, set()), pictures)
-            if not entry_record["exit"]
-            else []
-        )
-        found[name] = {**entry_record, "jobs": jobs}
+        jobs = []
+        if (folder / name / "table.json").is_file():
+            jobs = [json.loads((folder / name / "table.json").read_text())]
+        elif not told["exit"]:
+            jobs = _jobs(
+                name, folder / name, wanted.get(name, set()), leads.get(name, set()), pictures
+            )
+        found[name] = {**told, "jobs": jobs}
     return found
 
 
-def _jobs(run: str, folder: Path, wanted: set[str], pictures: Path) -> list[dict[str, Any]]:
+def _jobs(
+    run: str, folder: Path, wanted: set[str], leads: set[str], pictures: Path
+) -> list[dict[str, Any]]:
     read = penchant.read(folder)
     names = _names([job["labels"] for job in read.jobs])
     kept = []
     for name, job in zip(names, read.jobs, strict=True):
-        own = {each.removeprefix(f"{name}/") for each in wanted if each.startswith(f"{name}/")}
-        if len(names) == 1:
-            own |= wanted
-        entry_record = _job(name, read.result(job["id"]), own)
-        entry_record["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, pictures)
-        kept.append(entry_record)
+        own, lead = (_of_job(name, each, alone=len(names) == 1) for each in (wanted, leads))
+        told = _job(name, read.result(job["id"]), own)
+        told["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, lead, pictures)
+        kept.append(told)
     return kept
+
+
+def _of_job(name: str, wanted: set[str], *, alone: bool) -> set[str]:
+    own = {each.removeprefix(f"{name}/") for each in wanted if each.startswith(f"{name}/")}
+    return own | wanted if alone else own
 
 
 def _names(labels: list[dict[str, Any]]) -> list[str]:
@@ -83,9 +95,13 @@ def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
     for quantity, value in result.quantities.items():
         if not value.missing:
             quantities[quantity] = known_parts(value)
+    record = result.record
     return {
         "name": name,
-        "probe": result.record["probe"]["name"],
+        "probe": record["probe"]["name"],
+        "data": (record["dataset"] or {}).get("name"),
+        "network": (record["architecture"] or {}).get("name"),
+        "trainings": record["probe"]["options"].get("trainings"),
         "quantities": quantities,
         "places": _places(result, wanted),
         "warnings": list(result.warnings),
@@ -102,8 +118,20 @@ def known_parts(quantity: penchant.Quantity) -> dict[str, Any]:
 
 
 def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Single numbers of arrays, with the errors and nulls that stand beside the array."""
-    beside = {"value": "", "stderr": "-stderr", "null": "-null", "null_spread": "-null-spread"}
+    """Single numbers of arrays, with the errors and nulls that stand beside the array.
+
+    An error over few trainings or repeats has few degrees of freedom, also where the array has none
+    beside it.
+    """
+    beside = {
+        "value": "",
+        "stderr": "-stderr",
+        "df": "-df",
+        "null": "-null",
+        "null_spread": "-null-spread",
+    }
+    options = result.record["probe"]["options"]
+    trainings = options.get("trainings") or options.get("repeats") or 0
     found = {}
     for text in sorted(wanted):
         match = PLACE.match(text)
@@ -115,13 +143,19 @@ def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]
             array = result.arrays.get(match["array"] + ending)
             if array is not None:
                 numbers[part] = float(array[place])
-        if not all(map(math.isfinite, numbers.values())):
-            raise SystemExit(f"{text} is missing: {numbers}")
+        # A number that is missing, as in many a control, is left out.
+        if not numbers or not math.isfinite(numbers["value"]):
+            continue
+        numbers = {part: each for part, each in numbers.items() if math.isfinite(each)}
+        if "stderr" in numbers and trainings > 1:
+            numbers.setdefault("df", float(trainings - 1))
         found[text] = numbers
     return found
 
 
-def _pictures(stem: str, job: Path, wanted: set[str], folder: Path) -> list[dict[str, str]]:
+def _pictures(
+    stem: str, job: Path, wanted: set[str], leads: set[str], folder: Path
+) -> list[dict[str, str]]:
     """The pictures of a job that are wanted, as small files of the gallery."""
     listed = json.loads((job / "figures/figures.json").read_text())
     kept = []
@@ -131,7 +165,18 @@ def _pictures(stem: str, job: Path, wanted: set[str], folder: Path) -> list[dict
         file = re.sub(r"[^\w.-]+", "-", f"{stem}-{name}") + f".{ending}"
         (folder / file).write_bytes(content)
         kept.append({"figure": name, "file": file, "caption": listed["captions"][name]})
+        if name in leads:
+            kept[-1]["thumbnail"] = _thumbnail(drawn, name, Path(file).stem, folder)
     return kept
+
+
+def _thumbnail(drawn: Path, name: str, stem: str, folder: Path) -> str:
+    """File name of the picture, 240 pixels wide."""
+    image = _image(drawn, name).convert("RGB")
+    image.thumbnail((240, 240), Image.Resampling.LANCZOS)
+    file = f"{stem}-thumbnail.webp"
+    image.save(folder / file, "WEBP", quality=70)
+    return file
 
 
 def _small(drawn: Path, name: str) -> tuple[str, bytes]:

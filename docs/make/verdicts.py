@@ -1,7 +1,13 @@
-"""Whether a claim holds: declared tests on numbers with errors, and the verdict they make.
+"""Whether a claim holds: declared tests on numbers with errors, controls, and the verdict.
 
-A number is named `quantity`, `array[place]`, `job/quantity` where a run has several jobs, and
+A number is named `quantity`, `array[index]`, `job/quantity` where a run has several jobs, and
 `run:job/quantity` where it is another run's than the entry's own.
+
+A control is a run in which the claim must not hold, or other numbers of the same run: `replace`
+maps the beginnings of names (an MLP in LeNet's place). The tests of an entry are computed with the
+control's numbers, and each must be refused. `refutes` lists the numbers of the tests, from 1, that
+a control is about; without it those with a replaced number, and all where nothing is replaced.
+`premise = true` marks a test that says that the experiment worked, which a control may pass.
 """
 
 from __future__ import annotations
@@ -20,9 +26,9 @@ from penchant_report.pooling import difference
 # What an error is the spread of: repetitions, whose number gives its degrees of freedom.
 REPETITIONS = ("trainings", "seeds", "networks", "draws")
 OUT_OF_TIME = -signal.SIGXCPU
-REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not"
-NEEDS_A_GPU, NOT_MEASURED = "needs a GPU", "not measured"
-VERDICTS = (REPRODUCED, PARTLY, NOT, NEEDS_A_GPU, NOT_MEASURED)
+REPRODUCED, PARTLY, NOT, CONTRADICTED = "reproduced", "partly", "not", "contradicted"
+NOT_FEASIBLE, NOT_MEASURED = "not feasible here", "not measured"
+VERDICTS = (REPRODUCED, PARTLY, NOT, CONTRADICTED, NOT_FEASIBLE, NOT_MEASURED)
 COMPARISONS = ("above", "below", "near")
 
 
@@ -34,11 +40,37 @@ class Outcome:
         text: The test in words, with its numbers.
         holds: Does it?
         distance: How far the number is from what it is compared with.
+        opposed: Is the opposite significant?
     """
 
     text: str
     holds: bool
     distance: str
+    opposed: bool = False
+
+
+@attrs.frozen
+class ControlOutcome:
+    """What came out of the tests of an entry with the numbers of a control.
+
+    Attributes:
+        about: What the control is.
+        outcomes: One for each test; None where a control has no such number.
+        covered: Which tests (from 0) the control is about.
+    """
+
+    about: str
+    outcomes: tuple[Outcome | None, ...]
+    covered: frozenset[int]
+
+    def refuses(self, index: int) -> bool:
+        """Does the test not hold here? A number that a control does not have is refused."""
+        outcome = self.outcomes[index]
+        return outcome is None or not outcome.holds
+
+
+class MissingNumberError(Exception):
+    """A run that has no such number."""
 
 
 def number(measured: dict[str, Any], name: str, run: str) -> Quantity:
@@ -46,13 +78,15 @@ def number(measured: dict[str, Any], name: str, run: str) -> Quantity:
     other, _, rest = name.rpartition(":")
     job, _, quantity = rest.rpartition("/")
     jobs = measured[other or run]["jobs"]
-    found = [each for each in jobs if not job or each["name"] == job]
-    if len(found) != 1:
+    matching = [each for each in jobs if not job or each["name"] == job]
+    if len(matching) != 1:
         names = ", ".join(each["name"] for each in jobs)
-        raise SystemExit(f"{name!r} names {len(found)} jobs of {other or run}, which has {names}")
-    numbers = {**found[0]["quantities"], **found[0]["places"]}
+        raise SystemExit(
+            f"{name!r} names {len(matching)} jobs of {other or run}, which has {names}"
+        )
+    numbers = {**matching[0]["quantities"], **matching[0]["places"]}
     if quantity not in numbers:
-        raise SystemExit(f"{name!r}: {other or run} has {', '.join(numbers)}")
+        raise MissingNumberError(f"{name!r}: {other or run} has {', '.join(numbers)}")
     return _with_df(Quantity(**numbers[quantity]))
 
 
@@ -69,7 +103,8 @@ def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome
     Without `by`, above and below are significant differences. With `by` the difference is compared
     with that number, or with so many percent of the reference: for what has no error, and where
     the paper says how large a difference is. Near always names `by`, the difference that would
-    have been seen: the distance is significantly smaller.
+    have been seen: the distance is significantly smaller. The opposite of above is significantly
+    below, that of near a distance that is significantly larger than `by`.
     """
     kind = test["is"]
     if kind not in COMPARISONS:
@@ -78,17 +113,28 @@ def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome
     apart, reference = _apart(value, test["than"], measured, run)
     limit = test.get("by")
     shown = f"{test['that']} = {_alone(value)} is {kind} {reference}"
-    if limit is not None:
-        shown += f", by {limit} at least" if kind != "near" else f", within {limit}"
-        margin = _margin(limit, value.value - apart.value)
-        holds = _is_near(apart, margin) if kind == "near" else _is_beyond(kind, apart, margin)
-        return Outcome(shown, holds, _distance(apart))
     if kind == "near":
-        raise SystemExit(f"{test['that']!r} is tested to be near {reference}: it needs `by`")
+        if limit is None:
+            raise SystemExit(f"{test['that']!r} is tested to be near {reference}: it needs `by`")
+        room = _margin(limit, value.value - apart.value) - abs(apart.value)
+        sure = _is_significant(significance.p_value(room, apart.error, apart.df))
+        # What has no error is near or not, but never significantly far.
+        holds = room >= 0 and (apart.error is None or sure)
+        shown += f", within {limit}"
+        return Outcome(shown, holds, _distance(apart), opposed=room < 0 and sure)
+    sure = _is_significant(apart.p)
+    opposed = sure and _is_beyond({"above": "below", "below": "above"}[kind], apart, 0.0)
+    if limit is not None:
+        holds = _is_beyond(kind, apart, _margin(limit, value.value - apart.value))
+        shown += f", by {limit} at least"
+        return Outcome(shown, holds, _distance(apart), opposed)
     if apart.p is None:
         raise SystemExit(f"{test['that']!r} has no error: its test needs `by`")
-    (significant,) = significance.significant([apart.p])
-    return Outcome(shown, significant and _is_beyond(kind, apart, 0.0), _distance(apart))
+    return Outcome(shown, sure and _is_beyond(kind, apart, 0.0), _distance(apart), opposed)
+
+
+def _is_significant(p: float | None) -> bool:
+    return p is not None and any(significance.significant([p]))
 
 
 def _margin(limit: str | float, reference: float) -> float:
@@ -100,13 +146,6 @@ def _margin(limit: str | float, reference: float) -> float:
 
 def _is_beyond(kind: str, apart: Difference, margin: float) -> bool:
     return apart.value > margin if kind == "above" else apart.value < -margin
-
-
-def _is_near(apart: Difference, margin: float) -> bool:
-    """Is the distance smaller than the margin, significantly so where it has an error?"""
-    room = margin - abs(apart.value)
-    p = significance.p_value(room, apart.error, apart.df)
-    return room >= 0 and (p is None or any(significance.significant([p])))
 
 
 def _apart(
@@ -134,35 +173,151 @@ def _distance(apart: Difference) -> str:
     return z_text(apart) or f"{apart.value:+.3g}"
 
 
-def runs_of(entry: dict[str, Any]) -> list[str]:
-    """The entry's own run, and those that its numbers and pictures name."""
-    names = [*entry.get("show", []), *entry.get("pictures", [])]
-    for test in entry.get("tests", []):
-        names += [each for each in (test["that"], test["than"]) if isinstance(each, str)]
-    others = {name.rpartition(":")[0] for name in names} - {""}
-    return list(dict.fromkeys([entry["run"], *sorted(others)]))
+def control_tests(entry: dict[str, Any], control: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tests of an entry with the control's names of numbers."""
+    replaced = control.get("replace", {})
+    return [
+        {**test, "that": renamed(test["that"], replaced), "than": renamed(test["than"], replaced)}
+        for test in entry["tests"]
+    ]
 
 
-def verdict(entry: dict[str, Any], measured: dict[str, Any]) -> tuple[str, list[Outcome]]:
-    """What the tests of an entry make: all, some or none of them hold.
+def renamed(name: Any, replaced: dict[str, str]) -> Any:
+    """A name whose beginning is replaced, by the longest one that fits.
 
-    A run whose time was over needs a GPU. Without a command, and where a run ended otherwise, it is
-    not measured. Where other data or another network stands in for the paper's, and where the
-    picture is judged by eye, the entry says so itself.
+    >>> renamed("lenet/drop", {"lenet/": "mlp/", "mlp/": "lenet/"})
+    'mlp/drop'
     """
+    if not isinstance(name, str):
+        return name
+    for old in sorted(replaced, key=len, reverse=True):
+        if name.startswith(old):
+            return replaced[old] + name.removeprefix(old)
+    return name
+
+
+def control_outcome(
+    entry: dict[str, Any], control: dict[str, Any], measured: dict[str, Any]
+) -> ControlOutcome:
+    """Compute an entry's tests with the numbers of one of its controls."""
+    run = control.get("run", entry["run"])
+    tests = control_tests(entry, control)
+    outcomes: list[Outcome | None] = []
+    for test in tests:
+        try:
+            outcomes.append(outcome(test, measured, run))
+        except MissingNumberError:
+            outcomes.append(None)
+    return ControlOutcome(control["about"], tuple(outcomes), _covered(entry, control, tests))
+
+
+def _covered(
+    entry: dict[str, Any], control: dict[str, Any], tests: list[dict[str, Any]]
+) -> frozenset[int]:
+    claims = [index for index, test in enumerate(entry["tests"]) if not test.get("premise")]
+    if "refutes" in control:
+        return frozenset(index - 1 for index in control["refutes"]) & frozenset(claims)
+    if "replace" in control:
+        changed = [index for index in claims if tests[index] != entry["tests"][index]]
+        return frozenset(changed)
+    return frozenset(claims)
+
+
+def runs_of(entry: dict[str, Any]) -> list[str]:
+    """The entry's own run, and those that its numbers, pictures and controls name."""
+    names = [*entry.get("show", []), *entry.get("pictures", [])]
+    runs = {control["run"] for control in entry.get("controls", []) if "run" in control}
+    for tests in [entry.get("tests", []), *_tests_of_controls(entry)]:
+        for test in tests:
+            names += [each for each in (test["that"], test["than"]) if isinstance(each, str)]
+    runs |= {name.rpartition(":")[0] for name in names} - {""}
+    return list(dict.fromkeys([entry["run"], *sorted(runs)]))
+
+
+def _tests_of_controls(entry: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    return [control_tests(entry, control) for control in entry.get("controls", [])]
+
+
+def numbers_of(entry: dict[str, Any]) -> dict[str, set[str]]:
+    """Run to the numbers and pictures of it that an entry names, controls included."""
+    found: dict[str, set[str]] = {}
+
+    def add(name: Any, run: str) -> None:
+        if isinstance(name, str) and name != "null":
+            other, _, rest = name.rpartition(":")
+            found.setdefault(other or run, set()).add(rest)
+
+    for name in (*entry.get("show", []), *entry.get("pictures", [])):
+        add(name, entry["run"])
+    for test in entry.get("tests", []):
+        add(test["that"], entry["run"])
+        add(test["than"], entry["run"])
+    for control, tests in zip(entry.get("controls", []), _tests_of_controls(entry), strict=True):
+        for test in tests:
+            add(test["that"], control.get("run", entry["run"]))
+            add(test["than"], control.get("run", entry["run"]))
+    return found
+
+
+@attrs.frozen
+class Judgement:
+    """A verdict with what led to it.
+
+    Attributes:
+        verdict: One of `VERDICTS`.
+        outcomes: One for each test of the run.
+        controls: One for each control.
+    """
+
+    verdict: str
+    outcomes: tuple[Outcome, ...] = ()
+    controls: tuple[ControlOutcome, ...] = ()
+
+
+def judge(entry: dict[str, Any], measured: dict[str, Any]) -> Judgement:
+    """What the tests of an entry make: all, some or none of them hold, or the opposite does.
+
+    Reproduced: every test holds, and every one that is no premise is refused by each control that
+    is about it, of which there is at least one. Where other data or another network stands in for
+    the paper's (`stand_in`), or a part of the claim is not measured (`unmeasured`), it is partly
+    at most. Contradicted: the opposite of a test is significant, on the paper's kind of data and
+    network. Not feasible here: a trial was measured, and `tried` says how many such trials the
+    figure takes.
+    """
+    if "tried" in entry:
+        trial = measured.get(entry["tried"]["run"])
+        return Judgement(NOT_FEASIBLE if trial else NOT_MEASURED)
     run = entry.get("run")
-    if run is None or any(name not in measured for name in runs_of(entry)):
-        return NOT_MEASURED, []
-    exits = [measured[name]["exit"] for name in runs_of(entry)]
-    if any(each not in (0, OUT_OF_TIME) for each in exits):
-        return NOT_MEASURED, []
-    if any(exits):
-        return NEEDS_A_GPU, []
-    outcomes = [outcome(test, measured, run) for test in entry.get("tests", [])]
-    if not outcomes:
-        return entry["judged"], []
-    held = sum(each.holds for each in outcomes)
-    if held == 0:
-        return NOT, outcomes
-    whole = held == len(outcomes) and not entry.get("stand_in")
-    return (REPRODUCED if whole else PARTLY), outcomes
+    if run is None or any(measured.get(name, {"exit": 1})["exit"] for name in runs_of(entry)):
+        return Judgement(NOT_MEASURED)
+    if not entry.get("tests"):
+        return Judgement(entry["judged"])
+    outcomes = tuple(outcome(test, measured, run) for test in entry["tests"])
+    controls = tuple(
+        control_outcome(entry, control, measured) for control in entry.get("controls", [])
+    )
+    return Judgement(_verdict(entry, outcomes, controls), outcomes, controls)
+
+
+def _verdict(
+    entry: dict[str, Any], outcomes: tuple[Outcome, ...], controls: tuple[ControlOutcome, ...]
+) -> str:
+    whole = not entry.get("stand_in") and "unmeasured" not in entry
+    claims = [index for index, test in enumerate(entry["tests"]) if not test.get("premise")]
+    if whole and any(outcomes[index].opposed for index in claims):
+        return CONTRADICTED
+    if not any(outcomes[index].holds for index in claims):
+        return NOT
+    if whole and all(each.holds for each in outcomes) and not weak_tests(claims, controls):
+        return REPRODUCED
+    return PARTLY
+
+
+def weak_tests(claims: list[int], controls: tuple[ControlOutcome, ...]) -> list[int]:
+    """Tests (from 0) that no control is about, or that one of these passes."""
+    weak = []
+    for index in claims:
+        about = [control for control in controls if index in control.covered]
+        if not about or not all(control.refuses(index) for control in about):
+            weak.append(index)
+    return weak

@@ -1,0 +1,123 @@
+"""Has a probe's numeric code changed since the gallery measured with it?
+
+The fingerprint of a probe is a checksum of its module and of the modules of its own package that
+these import: operators, numbers and the order of calls, without names, texts, errors, annotations
+and comments, so that a rename or another message does not change it. Declarations and figures are
+left out.
+
+`python docs/make/freshness.py` lists runs whose probe has changed. Where `make golden` shows that
+the numbers are the same all the same, `python docs/make/freshness.py --accept NAME ...` says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MEASURED = ROOT / "docs/gallery/measured.json"
+NOT_NUMERIC = ("declarations", "figures")
+TEXTS = ("name", "id", "attr", "arg", "module", "asname", "kind", "level", "type_comment")
+
+
+@functools.cache
+def fingerprint(probe: str) -> str:
+    """Checksum of the numeric code of a probe, by its name."""
+    paths = sorted(ROOT.glob(f"plugins/*/src/*/probes/{probe.replace('-', '_')}.py"))
+    if len(paths) != 1:
+        raise SystemExit(f"expected one module of the probe {probe!r}, found {len(paths)}")
+    package = paths[0].parent.parent
+    seen: dict[Path, str] = {}
+    waiting = [paths[0]]
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen[path] = checksum(path.read_text())
+            waiting += _imported(path, package)
+    return _digest("".join(sorted(seen.values())))
+
+
+@functools.cache
+def checksum(text: str) -> str:
+    """Checksum of what a module computes, whatever its names are.
+
+    >>> checksum("def double(x): return 2 * x") == checksum("def twice(y): 'Doc.'; return 2 * y")
+    True
+    >>> checksum("def double(x): return 2 * x") == checksum("def double(x): return 3 * x")
+    False
+    """
+    return _digest(" ".join(_tokens(ast.parse(text))))
+
+
+def _tokens(node: Any) -> Iterator[str]:
+    """Node types and numbers, in the order of the syntax tree."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _tokens(each)
+    elif isinstance(node, ast.Import | ast.ImportFrom | ast.Raise):
+        return
+    elif isinstance(node, ast.JoinedStr):
+        yield "text"
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return  # a docstring
+    elif isinstance(node, ast.Constant):
+        yield "text" if isinstance(node.value, str | bytes) else repr(node.value)
+    elif isinstance(node, ast.AST):
+        yield type(node).__name__
+        for field, value in ast.iter_fields(node):
+            if field not in (*TEXTS, "annotation", "returns", "ctx"):
+                yield from _tokens(value)
+
+
+def _imported(path: Path, package: Path) -> Iterator[Path]:
+    """Modules of the package that a module imports, but declarations and figures."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.split(".")[0] != package.name:
+            continue
+        names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        for name in names:
+            module = package.parent / (name.replace(".", "/") + ".py")
+            if module.is_file() and module.relative_to(package).parts[0] not in NOT_NUMERIC:
+                yield module
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def stale(measured: dict[str, Any]) -> dict[str, list[str]]:
+    """Run to its probes whose code has changed since."""
+    found = {}
+    for name, run in measured.items():
+        changed = [
+            probe for probe, code in run.get("code", {}).items() if fingerprint(probe) != code
+        ]
+        if changed:
+            found[name] = changed
+    return found
+
+
+def main(accepted: list[str]) -> None:
+    """List stale runs, or store today's fingerprints of those that are named."""
+    measured = json.loads(MEASURED.read_text())
+    for name in accepted:
+        run = measured[name]
+        run["code"] = {probe: fingerprint(probe) for probe in run["code"]}
+    if accepted:
+        text = json.dumps(measured, indent=1, sort_keys=True, allow_nan=False)
+        MEASURED.write_text(text + "\n")
+    for name, probes in stale(measured).items():
+        version = measured[name]["version"]
+        print(f"{name}: {', '.join(probes)} changed since {version}")
+
+
+if __name__ == "__main__":
+    main([each for each in sys.argv[1:] if each != "--accept"])
