@@ -58,7 +58,7 @@ def test_a_notebook_shows_results_and_figures(run):
         outputs = [output for output in cell.outputs if "data" in output]
         shown.append(outputs[-1]["data"])
     table, figure, both, whole = shown
-    assert "How differently do fresh networks answer?" in table["text/html"]
+    assert "How much do the outputs of fresh networks differ?" in table["text/html"]
     assert "standard deviation of the mean output over networks" in table["text/html"]
     assert "</svg>" in figure["image/svg+xml"]
     assert "data:image/svg+xml;base64," in both["text/html"]
@@ -94,7 +94,7 @@ def test_a_measurement_draws_nothing_until_asked(monkeypatch):
 def test_figures_are_had_by_name(run, capsys):
     result = run.results(seed=0)[0]
     figure = result.figure("means")
-    assert figure.get_suptitle() == "How differently fresh networks answer"
+    assert figure.get_suptitle() == "Outputs of fresh networks"
     with pytest.raises(penchant.Error, match="no figure 'meens'; did you mean 'means'"):
         result.figure("meens")
     with pytest.raises(penchant.Error, match="read without its arrays"):
