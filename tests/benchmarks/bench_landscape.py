@@ -49,8 +49,8 @@ def chains(network: nn.Module, samples: Samples, count: int, steps: int) -> None
     langevin(
         Density(energy, energy.centre, 100.0, 100.0),
         chains=count,
-        steps=steps - 2,
-        warmup=2,
+        steps=steps - steps // 2,
+        warmup=steps // 2,
         generator=torch.Generator("cpu").manual_seed(0),
     )
 

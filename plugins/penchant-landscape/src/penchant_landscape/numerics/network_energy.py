@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-PASS = 4096  # samples times chains that share a pass
+from penchant_landscape.numerics.stacked_linear import with_stacked_linear
+
+PASS = 8192  # samples times chains that share a pass
 
 
 def sample_losses(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
@@ -69,7 +71,8 @@ class NetworkEnergy:
         self._fixed = {
             name: each for name, each in state_of(network).items() if name not in parameters
         }
-        self._vectorised = True
+        self._gradient: Tensor | None = None
+        self._stackable: nn.Module | None = with_stacked_linear(network)
         self.at_centre = self._losses_at_centre()
 
     def _losses_at_centre(self) -> Tensor:
@@ -101,16 +104,22 @@ class NetworkEnergy:
         size = max(1, PASS // chains)
         count = len(self.samples.labels)
         total = torch.zeros(chains, device=weights.device, dtype=torch.float64)
-        gradient: Tensor | None = None
+        gradient = self._memory(weights).zero_()
         passes = zip(
             self.samples.inputs.split(size), self._labels(size), self.at_centre.split(size)
         )
         for inputs, labels, reference in passes:
-            excess, part = self._graded(weights, inputs, labels, reference, shared=True)
+            excess = self._graded(
+                weights, inputs, labels, reference, count, shared=True, gradient=gradient
+            )
             total += excess.double().sum(1)
-            gradient = part if gradient is None else gradient.add_(part)
-        assert gradient is not None
-        return (total / count)[None], gradient.div_(count)
+        return (total / count)[None], gradient
+
+    def _memory(self, weights: Tensor) -> Tensor:
+        """Where gradients are written, in every call again."""
+        if self._gradient is None or self._gradient.shape != weights.shape:
+            self._gradient = torch.empty_like(weights)
+        return self._gradient
 
     def _of_batch(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """A batch for each chain; its two halves are the parts."""
@@ -121,16 +130,19 @@ class NetworkEnergy:
             for _ in weights
         ]
         chosen = torch.stack(rows).to(weights.device)
-        excess, gradient = self._graded(
+        gradient = self._memory(weights).zero_()
+        excess = self._graded(
             weights,
             self.samples.inputs[chosen],
             self.samples.labels[chosen],
             self.at_centre[chosen],
+            self.batch,
             shared=False,
+            gradient=gradient,
         )
         half = self.batch // 2
         halves = torch.stack([excess[:, :half].mean(1), excess[:, half:].mean(1)])
-        return halves.double(), gradient.div_(self.batch)
+        return halves.double(), gradient
 
     def _graded(
         self,
@@ -138,34 +150,49 @@ class NetworkEnergy:
         inputs: Tensor,
         labels: Tensor,
         reference: Tensor,
+        count: int,
         *,
         shared: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Excess losses (chains, n) and the gradient of their sum, by chain."""
+        gradient: Tensor,
+    ) -> Tensor:
+        """Excess losses (chains, n); the gradient of their sum over `count` is added, by chain."""
         leaves = [each.detach().requires_grad_() for each in self.layout.split(weights)]
         with torch.enable_grad():
             losses = self._losses(leaves, inputs, labels, shared=shared)
-            parts = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-        return losses.detach() - reference, self.layout.join(parts, leading=1)
+            parts = torch.autograd.grad(losses.sum() / count, leaves, materialize_grads=True)
+        self.layout.add_(gradient, parts)
+        return losses.detach() - reference
 
     def _losses(
         self, leaves: Sequence[Tensor], inputs: Tensor, labels: Tensor, *, shared: bool
     ) -> Tensor:
         """Losses (chains, n): stacked, or chain by chain where torch cannot stack an operation."""
         named = dict(zip(self.layout.names, leaves))
-        axes = (0, None, None) if shared else (0, 0, 0)
+        chains = len(leaves[0])
         # one chain needs no stack
-        if self._vectorised and len(leaves[0]) > 1:
+        if self._stackable is not None and chains > 1:
+            axes = (0, None) if shared else (0, 0)
             try:
-                return torch.vmap(self._of_one, in_dims=axes)(named, inputs, labels)
+                outputs = torch.vmap(self._stacked_outputs, in_dims=axes)(named, inputs)
             except RuntimeError as error:
                 if not lacks_batching(error):
                     raise
                 warn_not_vectorised(error, "chains")
-                self._vectorised = False
+                self._stackable = None
+            else:
+                every = labels.expand(chains, *labels.shape) if shared else labels
+                losses = sample_losses(outputs.flatten(0, 1), every.flatten(0, 1), self.loss)
+                return losses.unflatten(0, (chains, -1))
         found = []
-        for chain in range(len(leaves[0])):
+        for chain in range(chains):
             own = {name: tensor[chain] for name, tensor in named.items()}
             given = (inputs, labels) if shared else (inputs[chain], labels[chain])
             found.append(self._of_one(own, *given))
         return torch.stack(found)
+
+    def _stacked_outputs(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        """Outputs (n, C) of one network among stacked ones."""
+        assert self._stackable is not None
+        state = {**parameters, **self._fixed}
+        outputs: Tensor = functional_call(self._stackable, state, (inputs,))
+        return outputs

@@ -113,17 +113,17 @@ def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
     count = len(found.by_chain)
     refused = bool(found.problems)
     loss, loss_stderr = mean_and_stderr(last.losses)
-    value = math.nan if refused else found.value
     return {
         "learning-coefficient": penchant.Quantity(
-            value,
-            stderr=None if refused else found.total_stderr,
+            math.nan if refused else found.limit,
+            stderr=None if refused else found.limit_stderr,
             over="chains, and the distance to the limit of large n",
             count=count,
+            df=None if refused else found.limit_df,
             null=last.parameters / 2,
         ),
         "localised-coefficient": penchant.Quantity(
-            value,
+            math.nan if refused else found.value,
             stderr=None if refused else found.stderr,
             over="chains",
             count=count,
