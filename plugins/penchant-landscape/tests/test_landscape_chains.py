@@ -195,7 +195,12 @@ CASES = {
     "linear 4-3-4": lambda: (*deep_linear((4, 3, 4), 1), aoyagi((4, 3, 4), 1)[0], 4000),
     "linear 2-2-2": lambda: (*deep_linear((2, 2, 2), 0), aoyagi((2, 2, 2), 0)[0], 4000),
     "linear 3-3-3-3": lambda: (*deep_linear((3, 3, 3, 3), 1), aoyagi((3, 3, 3, 3), 1)[0], 12000),
+    # held out: the error was not chosen on the last two
+    "regular 10": lambda: (regular(TEN), 0 * TEN, 5.0, 3000),
+    "crossing 1, 4": lambda: (crossing(1, 4), ZERO, 1 / 8, 3000),
+    "linear 4-2-2": lambda: (*deep_linear((4, 2, 2), 0), aoyagi((4, 2, 2), 0)[0], 4000),
 }
+TEN = torch.logspace(-1, 1, 10, dtype=torch.float64, device="cpu")
 CURVATURES = torch.tensor([1.0, 2.0, 5.0, 10.0], dtype=torch.float64, device="cpu")
 
 

@@ -89,10 +89,6 @@ WITHOUT_NULL = {
     },
 }
 UNCLAIMED = {
-    "loss-plane": {
-        "eigenvector-rise": "the error of this direction and length, which are found on the same "
-        "samples and differ between seeds",
-    },
     "learning-coefficient": {
         "learning-coefficient": "holds an allowance for the distance to the limit, which is the "
         "same for every seed; its coverage is tested in test_landscape_chains",

@@ -6,7 +6,8 @@ are compared sample by sample with those at w*: with a batch of samples, most of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 from penchant_numerics.data import Samples
@@ -16,6 +17,7 @@ from penchant_numerics.trainer import loss_function
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
 from penchant_landscape.numerics.stacked_linear import with_stacked_linear
@@ -71,6 +73,8 @@ class NetworkEnergy:
         self._fixed = {
             name: each for name, each in state_of(network).items() if name not in parameters
         }
+        self._count = len(samples.labels) if batch is None else batch
+        self._traced: dict[tuple[torch.Size, torch.Size], Callable[..., tuple[Tensor, ...]]] = {}
         self._gradient: Tensor | None = None
         self._stackable: nn.Module | None = with_stacked_linear(network)
         self.at_centre = self._losses_at_centre()
@@ -102,7 +106,6 @@ class NetworkEnergy:
         """All samples, as many in a pass as there is room for."""
         chains = len(weights)
         size = max(1, PASS // chains)
-        count = len(self.samples.labels)
         total = torch.zeros(chains, device=weights.device, dtype=torch.float64)
         gradient = self._memory(weights).zero_()
         passes = zip(
@@ -110,10 +113,10 @@ class NetworkEnergy:
         )
         for inputs, labels, reference in passes:
             excess = self._graded(
-                weights, inputs, labels, reference, count, shared=True, gradient=gradient
+                weights, inputs, labels, reference, shared=True, gradient=gradient
             )
             total += excess.double().sum(1)
-        return (total / count)[None], gradient
+        return (total / self._count)[None], gradient
 
     def _memory(self, weights: Tensor) -> Tensor:
         """Where gradients are written, in every call again."""
@@ -136,7 +139,6 @@ class NetworkEnergy:
             self.samples.inputs[chosen],
             self.samples.labels[chosen],
             self.at_centre[chosen],
-            self.batch,
             shared=False,
             gradient=gradient,
         )
@@ -150,18 +152,35 @@ class NetworkEnergy:
         inputs: Tensor,
         labels: Tensor,
         reference: Tensor,
-        count: int,
         *,
         shared: bool,
         gradient: Tensor,
     ) -> Tensor:
         """Excess losses (chains, n); the gradient of their sum over `count` is added, by chain."""
+        key = (weights.shape, inputs.shape)
+        if key in self._traced:
+            with torch.no_grad():
+                losses, *parts = self._traced[key](weights, inputs, labels)
+        else:
+            work = functools.partial(self._differentiated, shared=shared)
+            losses, *parts = work(weights, inputs, labels)
+            # a network that can be stacked takes the same operations for all weights: what torch
+            # does to find them out in every call costs more than they do where layers are small
+            if self._stackable is not None and len(weights) > 1:
+                self._traced[key] = make_fx(work)(weights, inputs, labels)
+        self.layout.add_(gradient, parts)
+        return losses - reference
+
+    def _differentiated(
+        self, weights: Tensor, inputs: Tensor, labels: Tensor, *, shared: bool
+    ) -> tuple[Tensor, ...]:
+        """Losses (chains, n), and the gradient of their sum over `count` by parameter."""
         leaves = [each.detach().requires_grad_() for each in self.layout.split(weights)]
         with torch.enable_grad():
             losses = self._losses(leaves, inputs, labels, shared=shared)
-            parts = torch.autograd.grad(losses.sum() / count, leaves, materialize_grads=True)
-        self.layout.add_(gradient, parts)
-        return losses.detach() - reference
+            total = losses.sum() / self._count
+            parts = torch.autograd.grad(total, leaves, materialize_grads=True)
+        return losses.detach(), *parts
 
     def _losses(
         self, leaves: Sequence[Tensor], inputs: Tensor, labels: Tensor, *, shared: bool
