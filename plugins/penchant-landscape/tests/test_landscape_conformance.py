@@ -81,7 +81,7 @@ METHOD = "says how far the chains may be trusted; not a measurement of the netwo
 WITHOUT_NULL = {
     "loss-plane": {"random-rise": SCALE},
     "learning-coefficient": {
-        "localised-coefficient": "the same number as learning-coefficient, which has one",
+        "localised-coefficient": "its limit, learning-coefficient, has one",
         "split-r-hat": METHOD,
         "effective-samples": METHOD,
         "acceptance": METHOD,
