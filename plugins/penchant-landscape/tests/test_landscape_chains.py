@@ -259,6 +259,16 @@ def test_chains_that_leave_are_refused():
     assert any("left the neighbourhood" in problem for problem in found.problems)
 
 
+def test_a_limit_out_of_reach_is_not_given():
+    flat = torch.full((4,), 1e-3, dtype=torch.float64, device="cpu")
+    (found,) = estimates(sampled(regular(flat), 0 * flat, steps=1500), parameters=4)
+    # the localisation holds half of every direction: 1 instead of 2, with a slope of 1 / 2
+    share = SCALE * 1e-3 / (SCALE * 1e-3 + 1)
+    assert found.problems == ()
+    assert found.slope == pytest.approx(2 * share * (1 - share), rel=0.2)
+    assert not found.within_reach
+
+
 def test_divergence_is_refused():
     steep = torch.full((2,), 10.0, dtype=torch.float64, device="cpu")
     chains = sampled(regular(steep), ZERO, steps=800, step_size=1.0, corrected=False)

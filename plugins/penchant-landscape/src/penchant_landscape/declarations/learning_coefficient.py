@@ -23,10 +23,12 @@ class LearningCoefficient(penchant.Probe):
     compare networks by it, with the same samples and localisation. `learning-coefficient` is the
     limit of large n: the distance lies between 0 and what a pole of multiplicity up to 3 leaves
     with the `temperature-slope` that was measured; the middle is given, with both ends one standard
-    error away. There is no number, and a warning says
-    why, where chains disagree (split R-hat above 1.1, fewer than 5 effective samples each),
-    diverge, find a lower loss than the network's, are farther away than the localisation alone lets
-    them be, or have not reached their distribution (Stein's identity off by more than a quarter).
+    error away; it is missing where the slope is above a fifth of the value.
+
+    There is no number, and a warning says why, where chains disagree (split R-hat above 1.1, fewer
+    than 5 effective samples each), diverge, find a lower loss than the network's, are farther away
+    than the localisation alone lets them be, or have not reached their distribution (Stein's
+    identity off by more than a quarter).
 
     When not to trust it: the network is not at a minimum of the training loss; `temperature-slope`
     is far from 0, so that the number is about this n and localisation rather than about the

@@ -45,6 +45,7 @@ from penchant_landscape.numerics.langevin import Chains
 R_HAT = 1.1  # above it chains disagree
 FEWEST = 5.0  # effective samples of a chain below which nothing is known of its mean
 _UNBALANCED = 0.25  # how far from 1 Stein's identity may be
+STEEPEST = 0.2  # share of the value above which a slope says that the limit is out of reach
 _MULTIPLICITY = 3  # highest multiplicity of the pole that the error allows for
 _WIDE = 6.0  # standard deviations of a squared distance beyond which a chain has left
 
@@ -81,6 +82,11 @@ class Coefficient(NamedTuple):
     virial_stderr: float
     by_chain: Tensor
     problems: tuple[str, ...]
+
+    @property
+    def within_reach(self) -> bool:
+        """Whether the limit can be told: where the slope is steep, the value is about this n."""
+        return not self.problems and abs(self.slope) <= STEEPEST * self.value
 
     @property
     def limit(self) -> float:

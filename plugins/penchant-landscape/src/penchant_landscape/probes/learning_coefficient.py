@@ -16,7 +16,11 @@ from torch import nn
 from penchant_landscape.declarations.learning_coefficient import LearningCoefficient
 from penchant_landscape.numerics.chain_diagnostics import autocorrelations
 from penchant_landscape.numerics.langevin import Chains, Density, langevin
-from penchant_landscape.numerics.learning_coefficient import Coefficient, learning_coefficient
+from penchant_landscape.numerics.learning_coefficient import (
+    STEEPEST,
+    Coefficient,
+    learning_coefficient,
+)
 from penchant_landscape.numerics.network_energy import NetworkEnergy
 from penchant_landscape.shared.measured_samples import first_samples, training_loss
 
@@ -104,6 +108,12 @@ def _measure(
     )
     for problem in found.problems:
         context.warn(f"no learning coefficient at step {step}: {problem}")
+    if not found.problems and not found.within_reach:
+        context.warn(
+            f"no learning coefficient at step {step}, only a localised one: its slope in "
+            f"log(n beta) is {found.slope:.3g}, at most {STEEPEST:g} of {found.value:.3g}: "
+            "the limit of large n is out of reach with these samples and this localisation"
+        )
     return Measured(step, chains, found, energy.at_centre.double().cpu().numpy(), parameters)
 
 
@@ -115,11 +125,11 @@ def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
     loss, loss_stderr = mean_and_stderr(last.losses)
     return {
         "learning-coefficient": penchant.Quantity(
-            math.nan if refused else found.limit,
-            stderr=None if refused else found.limit_stderr,
+            found.limit if found.within_reach else math.nan,
+            stderr=found.limit_stderr if found.within_reach else None,
             over="chains, and the distance to the limit of large n",
             count=count,
-            df=None if refused else found.limit_df,
+            df=found.limit_df if found.within_reach else None,
             null=last.parameters / 2,
         ),
         "localised-coefficient": penchant.Quantity(
