@@ -81,7 +81,8 @@ METHOD = "says how far the chains may be trusted; not a measurement of the netwo
 WITHOUT_NULL = {
     "loss-plane": {"random-rise": SCALE},
     "learning-coefficient": {
-        "localised-coefficient": "the same number as learning-coefficient, which has one",
+        "localised-coefficient": "its limit, learning-coefficient, has one",
+        "temperature-slope": "localisation gives it a slope at any finite n",
         "split-r-hat": METHOD,
         "effective-samples": METHOD,
         "acceptance": METHOD,
@@ -89,10 +90,6 @@ WITHOUT_NULL = {
     },
 }
 UNCLAIMED = {
-    "loss-plane": {
-        "eigenvector-rise": "the error of this direction and length, which are found on the same "
-        "samples and differ between seeds",
-    },
     "learning-coefficient": {
         "learning-coefficient": "holds an allowance for the distance to the limit, which is the "
         "same for every seed; its coverage is tested in test_landscape_chains",

@@ -11,6 +11,7 @@ from penchant_landscape.figures import loss_plane as plane_figures
 from penchant_landscape.numerics.directions import filter_normalised
 from penchant_landscape.numerics.line_losses import Landscape, Measured, quadratic_model
 from penchant_landscape.numerics.network_energy import NetworkEnergy, sample_losses
+from penchant_landscape.numerics.stacked_linear import with_stacked_linear
 from penchant_landscape.probes.loss_plane import _barrier
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import leading_pairs
@@ -100,6 +101,7 @@ def test_energies_are_those_of_single_networks(batch):
     )
     shifts = torch.randn(3, len(energy.centre), generator=generator(1), device="cpu").double()
     weights = energy.centre + 0.1 * shifts
+    energy(energy.centre + shifts)  # operations are recorded here, and played with other weights
     excess, gradient = energy(weights)
     here = moved_by_hand(network, samples, energy.centre)
     for number, row in enumerate(weights):
@@ -111,6 +113,32 @@ def test_energies_are_those_of_single_networks(batch):
         parts = torch.autograd.grad(loss, list(moved.parameters()))
         dense = torch.cat([part.flatten() for part in parts])
         assert torch.allclose(gradient[number], dense, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+def test_stacked_linear_layers_are_those_of_single_networks(bias, shared):
+    tokens = torch.randn(3, 6, 5, 4, generator=generator(), device="cpu", dtype=torch.float64)
+    network = nn.Sequential(nn.Linear(4, 3, bias=bias), nn.Tanh(), nn.Linear(3, 2, bias=bias))
+    network.double()
+    weights = {}
+    for name, value in network.named_parameters():
+        drawn = torch.randn(3, *value.shape, generator=generator(2), device="cpu")
+        weights[name] = drawn.double().requires_grad_()
+    inputs = tokens[0] if shared else tokens
+    axes = (0, None if shared else 0)
+    stacked = with_stacked_linear(network)
+
+    def outputs(of):
+        call = lambda own, given: torch.func.functional_call(of, own, (given,))  # noqa: E731
+        return torch.vmap(call, in_dims=axes)(weights, inputs)
+
+    expected, found = outputs(network), outputs(stacked)
+    assert torch.allclose(found, expected, atol=1e-12)
+    leaves = list(weights.values())
+    dense = torch.autograd.grad(expected.square().sum(), leaves)
+    for part, exact in zip(torch.autograd.grad(found.square().sum(), leaves), dense):
+        assert torch.allclose(part, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("policy", ["running", "batch", "calibrated"])

@@ -19,12 +19,16 @@ class LearningCoefficient(penchant.Probe):
     that the step size, which is found by itself, has no part in the result; with `batch` it is
     SGLD, which needs a `step_size`.
 
-    The error of `learning-coefficient` holds the spread between chains and an allowance for what
-    the limit of large n is away; that of `localised-coefficient` the chains only: compare networks
-    by this one, with the same samples and localisation. There is no number, and a warning says
-    why, where chains disagree (split R-hat above 1.1, fewer than 5 effective samples each),
-    diverge, find a lower loss than the network's, are farther away than the localisation alone lets
-    them be, or have not reached their distribution (Stein's identity off by more than a quarter).
+    `localised-coefficient` is this number at this n and localisation, with the error of the chains:
+    compare networks by it, with the same samples and localisation. `learning-coefficient` is the
+    limit of large n: the distance lies between 0 and what a pole of multiplicity up to 3 leaves
+    with the `temperature-slope` that was measured; the middle is given, with both ends one standard
+    error away; it is missing where the slope is above a fifth of the value.
+
+    There is no number, and a warning says why, where chains disagree (split R-hat above 1.1, fewer
+    than 5 effective samples each), diverge, find a lower loss than the network's, are farther away
+    than the localisation alone lets them be, or have not reached their distribution (Stein's
+    identity off by more than a quarter).
 
     When not to trust it: the network is not at a minimum of the training loss; `temperature-slope`
     is far from 0, so that the number is about this n and localisation rather than about the
@@ -43,9 +47,10 @@ class LearningCoefficient(penchant.Probe):
     needs = ("architecture", "dataset")
     takes = ("fresh", "trained", "trajectory")
     quantities = {
-        "learning-coefficient": "at the last step; error: chains and the distance to the limit of "
-        "large n; null: half the parameters, a regular model",
-        "localised-coefficient": "the same number, with the error of the chains only",
+        "learning-coefficient": "the limit of large n, at the last step; error: chains and the "
+        "distance to the limit; null: half the parameters, a regular model",
+        "localised-coefficient": "n beta (E[L_n] - L_n(w*)) at this n and localisation; error: "
+        "chains only",
         "temperature-slope": "its derivative in log(n beta); 0 in the limit of large n",
         "split-r-hat": "agreement of chains and of their halves; 1 where they agree",
         "effective-samples": "of all chains together",

@@ -48,8 +48,8 @@ class LossPlane(penchant.Probe):
         "accuracy-drop": "accuracy on the straight line between its ends less that of the network, "
         "at the same point; null: 0",
         "eigenvector-rise": "mean rise of the loss at both ends of the line along the first "
-        "eigenvector, with the error of this direction and length only; null: random directions "
-        "of the same length",
+        "eigenvector; its error finds direction and length again without groups of samples; null: "
+        "random directions of the same length",
         "quadratic-ratio": "that rise at half the length over what the quadratic model predicts; "
         "1 where the loss is quadratic",
         "random-rise": "mean rise of the loss at `distance` filter norms, over random directions",

@@ -11,6 +11,12 @@ from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, palette
 def headline(result: penchant.Result) -> str | None:
     """The coefficient beside that of a regular model, or that there is none."""
     found = result.quantities["learning-coefficient"]
+    local = result.quantities["localised-coefficient"]
+    if found.missing and not local.missing:
+        return (
+            f"The localised coefficient is {local.value:.3g} ± {local.stderr:.2g}; its limit of "
+            "large n is out of reach."
+        )
     if found.missing:
         return "The chains do not allow a learning coefficient; the warnings say why."
     return (

@@ -62,8 +62,8 @@ def paths(result: penchant.Result) -> Figure:
     return captioned(
         figure,
         "Loss and accuracy on straight paths from earlier checkpoints (0) to the last (1), with "
-        "bands of two standard errors over samples; dotted: the line between the ends, above which "
-        "a barrier rises; dashed: the quadratic model at the last checkpoint, for the first path.",
+        "bands of two standard errors over samples; dotted: the line between the ends, from which "
+        "a barrier is measured; dashed: the quadratic model at the last checkpoint, for the first path.",
         title="Straight paths between checkpoints",
     )
 

@@ -24,14 +24,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.linalg import vecdot
 
 ACCEPTANCE = 0.65  # share of steps that are accepted; a little above where chains move fastest
 SHORTEST = 5.0  # a step takes a share e^-u of the size, u uniform up to this
 _LOOK = 64  # steps after which chains that are not finite end the sampling
 
 # weights (chains, parameters) to L(w) - L(w*) as (parts, chains): one part where all samples are
-# used, two where a batch is split into halves that know nothing of each other; and its gradient
+# used, two where a batch is split into halves that know nothing of each other; and its gradient,
+# which the next call may overwrite
 Energy = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
@@ -73,10 +73,11 @@ class _State(NamedTuple):
     """Where chains are, and what they meet there."""
 
     shift: Tensor  # (chains, parameters), w - w*
-    slope: Tensor  # (chains, parameters), grad U
+    slope: Tensor  # (chains, parameters), grad U / s
     excess: Tensor  # (parts, chains)
     squares: Tensor  # (chains,), |w - w*|^2
-    steepness: Tensor  # (chains,), |grad U|^2
+    virial: Tensor  # (chains,), <w - w*, grad U>
+    steepness: Tensor  # (chains,), |grad U|^2 / s^2
     potential: Tensor  # (chains,), U
 
 
@@ -111,22 +112,22 @@ def langevin(
     centre = density.centre
     # beyond the width of the Gaussian no step is of use
     first = 1.0 / density.localisation if step_size is None else step_size
-    pace = _Pace(torch.tensor(first, device=centre.device, dtype=centre.dtype), warmup)
-    state = _at(density, torch.zeros(chains, len(centre), device=centre.device, dtype=centre.dtype))
+    pace = _Pace(first, warmup)
+    walk = _Walk(density, chains, generator)
     accepted = torch.zeros(chains, device=centre.device, dtype=torch.float64)
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
     for number in range(warmup + steps):
         size = pace.size
         if adapts:
             size = size * _random_share(generator)
-        state, chance, moved = _step(density, state, size, generator, corrected)
+        chance, moved = walk.step(size, corrected=corrected)
         if number < warmup:
             if adapts:
                 pace.adapt(chance, number)
             continue
         accepted += moved
-        virial = vecdot(state.shift, state.slope)
-        seen.append((state.excess, virial, state.squares))
+        state = walk.state
+        seen.append((state.excess, state.virial, state.squares))
         # reading waits for a device, so it is done now and then
         if number % _LOOK == 0 and not bool(torch.isfinite(state.potential).all()):
             break
@@ -136,7 +137,7 @@ def langevin(
         virial=virials,
         distances=squares,
         acceptance=(accepted / len(seen)).cpu(),
-        step_size=float(pace.size),
+        step_size=pace.size,
     )
 
 
@@ -147,22 +148,21 @@ def _stacked(values: list[Tensor]) -> Tensor:
 class _Pace:
     """A step size that follows the acceptance of all chains during the warm-up."""
 
-    def __init__(self, size: Tensor, warmup: int) -> None:
+    def __init__(self, size: float, warmup: int) -> None:
         self.size = size
         self._warmup = warmup
-        self._logs = torch.zeros_like(size)
+        self._logs = 0.0
         self._count = 0
 
     def adapt(self, chance: Tensor, number: int) -> None:
         """Robbins and Monro's step towards the acceptance; the second half is averaged."""
         gain = (1 + number / 10) ** -0.6
-        change = gain * (chance.mean() - ACCEPTANCE)
-        self.size = self.size * change.to(self.size).exp()
+        self.size *= math.exp(gain * (float(chance.mean()) - ACCEPTANCE))
         if 2 * number >= self._warmup:
-            self._logs += self.size.log()
+            self._logs += math.log(self.size)
             self._count += 1
         if number == self._warmup - 1:
-            self.size = (self._logs / self._count).exp()
+            self.size = math.exp(self._logs / self._count)
 
 
 def _random_share(generator: torch.Generator) -> float:
@@ -171,48 +171,67 @@ def _random_share(generator: torch.Generator) -> float:
     return math.exp(-SHORTEST * float(drawn))
 
 
-def _at(density: Density, shift: Tensor) -> _State:
-    """What is met at w* + shift."""
-    excess, gradient = density.energy(density.centre + shift)
-    squares = vecdot(shift, shift)
-    slope = gradient.mul_(density.scale).add_(shift, alpha=density.localisation)
-    potential = density.scale * excess.mean(0) + density.localisation / 2 * squares
-    return _State(shift, slope, excess, squares, vecdot(slope, slope), potential)
+class _Walk:
+    """Chains on their way; memory for rows of all parameters is taken once, not in every step."""
+
+    def __init__(self, density: Density, chains: int, generator: torch.Generator) -> None:
+        centre = density.centre
+        shape = (chains, len(centre))
+        self._density = density
+        self._generator = generator
+        # drawn on the CPU: the same for every device
+        self._noise = torch.empty(shape, device="cpu", dtype=centre.dtype)
+        self._work = torch.empty(shape, device=centre.device, dtype=centre.dtype)
+        self._spare = torch.empty_like(self._work), torch.empty_like(self._work)
+        shift = torch.zeros_like(self._work)
+        self.state = self._at(shift, torch.empty_like(self._work))
+
+    def step(self, size: float, *, corrected: bool) -> tuple[Tensor, Tensor]:
+        """Go on; the chance of each chain's step to be accepted, and whether it was."""
+        state, scale = self.state, self._density.scale
+        drift = size * scale / 2
+        noise = self._noise.normal_(std=math.sqrt(size), generator=self._generator)
+        move = noise.to(state.shift.device).sub_(state.slope, alpha=drift)
+        shift, slope = self._spare
+        proposed = self._at(torch.add(state.shift, move, out=shift), slope)
+        self._spare = state.shift, state.slope
+        self.state = proposed
+        if not corrected:
+            certain = torch.ones(len(shift), device=shift.device, dtype=torch.float64)
+            return certain, certain
+
+        # log of U(w) - U(w') and of the chances of the two moves: with g, g' the gradients and d
+        # the move, |d + e g / 2|^2 - |d - e g' / 2|^2 = e <d, g + g'> + e^2 (|g|^2 - |g'|^2) / 4
+        both = self._dot(move, state.slope) + self._dot(move, proposed.slope)
+        lengths = state.steepness - proposed.steepness
+        moves = scale / 2 * (both + drift / 2 * lengths)
+        log_chance = (state.potential - proposed.potential + moves).double()
+        # what is not finite is refused
+        chance = log_chance.nan_to_num(nan=-torch.inf, posinf=-torch.inf).clamp(max=0).exp()
+        drawn = torch.rand(len(shift), generator=self._generator, device="cpu", dtype=torch.float64)
+        moved = drawn.to(shift.device) < chance
+        _refuse(proposed, state, torch.nonzero(~moved)[:, 0])
+        return chance, moved.double()
+
+    def _at(self, shift: Tensor, slope: Tensor) -> _State:
+        """What is met at w* + shift; the slope is written."""
+        scale, localisation = self._density.scale, self._density.localisation
+        weights = torch.add(self._density.centre, shift, out=self._work)
+        excess, gradient = self._density.energy(weights)
+        # in units of the loss, which saves a pass over the gradient
+        torch.add(gradient, shift, alpha=localisation / scale, out=slope)
+        squares = self._dot(shift, shift)
+        potential = scale * excess.mean(0) + localisation / 2 * squares
+        virial = scale * self._dot(shift, slope)
+        return _State(shift, slope, excess, squares, virial, self._dot(slope, slope), potential)
+
+    def _dot(self, first: Tensor, second: Tensor) -> Tensor:
+        """Products (chains,) of rows."""
+        return torch.mul(first, second, out=self._work).sum(1)
 
 
-def _step(
-    density: Density,
-    state: _State,
-    size: Tensor,
-    generator: torch.Generator,
-    corrected: bool,
-) -> tuple[_State, Tensor, Tensor]:
-    """The next state, the chance of each step to be accepted, and whether it was."""
-    shift = state.shift
-    # drawn on the CPU: the same for every device
-    noise = torch.randn(shift.shape, generator=generator, device="cpu", dtype=shift.dtype)
-    move = noise.to(shift.device).mul_(size.sqrt()).addcmul_(size, state.slope, value=-0.5)
-    proposed = _at(density, shift + move)
-    if not corrected:
-        certain = torch.ones(len(shift), device=shift.device, dtype=torch.float64)
-        return proposed, certain, certain
-
-    # log of U(w) - U(w') and of the chances of the two moves: with g, g' the gradients and d the
-    # move, |d + e g / 2|^2 - |d - e g' / 2|^2 = e <d, g + g'> + e^2 (|g|^2 - |g'|^2) / 4
-    both = vecdot(move, state.slope) + vecdot(move, proposed.slope)
-    lengths = state.steepness - proposed.steepness
-    moves = both / 2 + size / 8 * lengths
-    log_chance = state.potential - proposed.potential + moves
-    # what is not finite is refused
-    chance = log_chance.double().nan_to_num(nan=-torch.inf, posinf=-torch.inf).clamp(max=0).exp()
-    drawn = torch.rand(len(shift), generator=generator, device="cpu", dtype=torch.float64)
-    moved = drawn.to(shift.device) < chance
-    return _chosen(moved, proposed, state), chance, moved.double()
-
-
-def _chosen(moved: Tensor, proposed: _State, state: _State) -> _State:
-    """The proposed state of chains that moved, and the old one of others; written into proposed."""
-    for name, new in proposed._asdict().items():
-        mask = moved[:, None] if name in ("shift", "slope") else moved
-        torch.where(mask, new, getattr(state, name), out=new)
-    return proposed
+def _refuse(proposed: _State, state: _State, refused: Tensor) -> None:
+    """Write the old state of chains that were refused into the proposed one."""
+    for new, old in zip(proposed, state):
+        axis = 1 if new is proposed.excess else 0
+        new.index_copy_(axis, refused, old.index_select(axis, refused))

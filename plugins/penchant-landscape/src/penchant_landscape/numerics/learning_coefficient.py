@@ -4,13 +4,27 @@ r"""The local learning coefficient from chains around w*, with an error and reas
 
 The expectation is over the density of `langevin`. What is wanted is the limit of large n, lambda;
 at finite n the localisation takes a part, and where the multiplicity m of the pole is above 1 the
-approach is slow: lambda - (m - 1) / log n. How far there is to go shows in the slope
+approach is slow: D = lambda - lambda-hat = (m - 1) / (log n beta + c). How far there is to go shows
+in the slope
 
-.. math:: \frac{d \hat\lambda}{d \log n\beta} = \hat\lambda - (n \beta)^2 \, Var_w[L_n(w)],
+.. math::
+    s = \frac{d \hat\lambda}{d \log n\beta} = \hat\lambda - Var_w[x],
+    \quad x = n \beta \, (L_n - L_n(w^*)),
 
-which the same draws give and which vanishes in the limit (there n beta (L_n - L_n(w*)) has a
-Gamma distribution of shape lambda, whose variance is its mean). A power of n is off by about the
-slope s, and m = 2 by sqrt(s): the larger of the two enters the error.
+which vanishes in the limit (there x has a Gamma distribution of shape lambda, whose variance is its
+mean). Stein's identity, with the field x (w - w*), gives a second estimate from the same draws,
+
+.. math::
+    s = -E[r] + Cov[x, r + \gamma |w - w^*|^2 / 2],
+    \quad r = \langle w - w^*, \nabla x \rangle / 2 - x,
+
+whose noise is another: r vanishes for a quadratic loss. The weight of the two is the one with the
+least jackknife variance.
+
+A power of n leaves D = s (its first), a pole of multiplicity m leaves D = sqrt((m - 1) s), which is
+about (m - 1) / log(n beta / gamma); m is at most the number of parameters, and 3 is the highest
+that is allowed for. So D lies between 0 and the sum of both; m is unknown, so the estimate of the
+limit is in the middle, and its error takes both ends to be equally likely.
 
 References: Lau, Furman, Wang, Murfet, Wei, The local learning coefficient: a singularity-aware
 complexity measure, 2023 (arXiv 2308.12108); Watanabe, A widely applicable Bayesian information
@@ -31,6 +45,8 @@ from penchant_landscape.numerics.langevin import Chains
 R_HAT = 1.1  # above it chains disagree
 FEWEST = 5.0  # effective samples of a chain below which nothing is known of its mean
 _UNBALANCED = 0.25  # how far from 1 Stein's identity may be
+STEEPEST = 0.2  # share of the value above which a slope says that the limit is out of reach
+_MULTIPLICITY = 3  # highest multiplicity of the pole that the error allows for
 _WIDE = 6.0  # standard deviations of a squared distance beyond which a chain has left
 
 
@@ -42,8 +58,9 @@ class Coefficient(NamedTuple):
         stderr: Its standard error, from the spread between chains.
         slope: d lambda-hat / d log(n beta).
         slope_stderr: Its standard error, by leaving out one chain at a time.
-        bias: How far the limit may be: the larger of s and sqrt(s), s = |slope| + its error; and
-            what Stein's identity says of the step size where steps are not corrected.
+        lowest: The least that the limit of large n may be above the value.
+        highest: The most.
+        step_bias: What Stein's identity says of the step size where steps are not corrected.
         effective: Effective samples of all chains together.
         r_hat: Split R-hat.
         virial: <w - w*, grad U> over the number of parameters, 1 for exact sampling.
@@ -56,7 +73,9 @@ class Coefficient(NamedTuple):
     stderr: float
     slope: float
     slope_stderr: float
-    bias: float
+    lowest: float
+    highest: float
+    step_bias: float
     effective: float
     r_hat: float
     virial: float
@@ -65,9 +84,24 @@ class Coefficient(NamedTuple):
     problems: tuple[str, ...]
 
     @property
-    def total_stderr(self) -> float:
-        """The error of the coefficient itself: of the chains, and of the distance to the limit."""
-        return math.hypot(self.stderr, self.bias)
+    def within_reach(self) -> bool:
+        """Whether the limit can be told: where the slope is steep, the value is about this n."""
+        return not self.problems and abs(self.slope) <= STEEPEST * self.value
+
+    @property
+    def limit(self) -> float:
+        """The estimate of lambda itself, in the middle of where it may be."""
+        return self.value + (self.lowest + self.highest) / 2
+
+    @property
+    def limit_stderr(self) -> float:
+        """Its error: of the chains, and of the distance to the limit, at one end or the other."""
+        return math.hypot(self.stderr, (self.highest - self.lowest) / 2, self.step_bias)
+
+    @property
+    def limit_df(self) -> float:
+        """Degrees of freedom of that error (Welch and Satterthwaite): the chains' part has few."""
+        return (len(self.by_chain) - 1) * (self.limit_stderr / self.stderr) ** 4
 
 
 def learning_coefficient(
@@ -102,15 +136,13 @@ def learning_coefficient(
     count = series.shape[1]
     value = float(series.mean())
     stderr = float(by_chain.std()) / math.sqrt(count)
-    slope, slope_stderr = _slope(parts)
-    size = abs(slope) + slope_stderr
-    bias = max(size, math.sqrt(size))
+    slope, slope_stderr = _slope(parts, chains, localisation, corrected)
+    lowest, highest = _distance(slope, slope_stderr, scale / localisation, parameters)
     virials = chains.virial.mean(0) / parameters
     virial = float(virials.mean())
     virial_stderr = float(virials.std()) / math.sqrt(count)
-    if not corrected:
-        # of a quadratic loss this is the energy that the step size and batches add
-        bias = math.hypot(bias, (virial - 1) * parameters / 2)
+    # of a quadratic loss this is the energy that the step size and batches add
+    step_bias = 0.0 if corrected else (virial - 1) * parameters / 2
     effective = effective_samples(series)
     r_hat = split_r_hat(series)
     problems = [
@@ -123,7 +155,9 @@ def learning_coefficient(
         stderr,
         slope,
         slope_stderr,
-        bias,
+        lowest,
+        highest,
+        step_bias,
         effective,
         r_hat,
         virial,
@@ -134,19 +168,29 @@ def learning_coefficient(
 
 
 def _unknown(by_chain: Tensor, problems: tuple[str, ...]) -> Coefficient:
-    return Coefficient(*[math.nan] * 9, by_chain, problems)
+    return Coefficient(*[math.nan] * 11, by_chain, problems)
 
 
-def _slope(parts: Tensor) -> tuple[float, float]:
+def _slope(
+    parts: Tensor, chains: Chains, localisation: float, corrected: bool
+) -> tuple[float, float]:
     """The slope in log(n beta) and its jackknife error over chains."""
     count = parts.shape[2]
-    whole = _slope_of(parts)
-    left_out = []
-    for chain in range(count):
-        others = [number for number in range(count) if number != chain]
-        left_out.append(_slope_of(parts[:, :, others]))
-    spread = torch.tensor(left_out, device="cpu", dtype=torch.float64).var(correction=0)
-    return whole, math.sqrt((count - 1) * float(spread))
+    widths = localisation * chains.distances
+    every = list(range(count))
+    found = []
+    for chosen in [every, *([one for one in every if one != left] for left in every)]:
+        own = parts[:, :, chosen]
+        direct = _slope_of(own)
+        # Stein's identity holds for exact sampling only
+        second = direct
+        if corrected:
+            second = _slope_by_stein(own[0], chains.virial[:, chosen], widths[:, chosen])
+        found.append((direct, second))
+    direct, second = torch.tensor(found, device="cpu", dtype=torch.float64).T
+    weight = _best_weight(direct[1:], second[1:])
+    slopes = torch.lerp(direct, second, weight)
+    return float(slopes[0]), math.sqrt((count - 1) * float(slopes[1:].var(correction=0)))
 
 
 def _slope_of(parts: Tensor) -> float:
@@ -155,6 +199,33 @@ def _slope_of(parts: Tensor) -> float:
     deviations = parts - parts.mean((1, 2), keepdim=True)
     variance = (deviations[0] * deviations[-1]).mean()
     return float(mean - variance)
+
+
+def _slope_by_stein(x: Tensor, virial: Tensor, widths: Tensor) -> float:
+    """The same by Stein's identity; all (steps, chains), widths are gamma |w - w*|^2."""
+    r = (virial - widths) / 2 - x
+    rest = r + widths / 2
+    covariance = ((x - x.mean()) * (rest - rest.mean())).mean()
+    return float(covariance - r.mean())
+
+
+def _best_weight(first: Tensor, second: Tensor) -> float:
+    """The weight of the second, from 0 to 1, with which their mean varies least."""
+    difference = second - second.mean() - (first - first.mean())
+    squares = float(difference.square().sum())
+    if squares == 0:
+        return 0.0
+    products = float((difference * (first - first.mean())).sum())
+    return min(max(-products / squares, 0.0), 1.0)
+
+
+def _distance(slope: float, stderr: float, reach: float, parameters: int) -> tuple[float, float]:
+    """The least and the most that the limit may be above the value."""
+    most = max(slope, 0.0) + stderr
+    orders = min(parameters, _MULTIPLICITY) - 1
+    logarithm = max(math.log(reach), 1.0)
+    slow = min(orders / logarithm, math.sqrt(orders * most))
+    return min(slope, 0.0), most + slow
 
 
 def _disagreement(r_hat: float, effective: float, count: int) -> list[str]:

@@ -57,6 +57,17 @@ class Landscape:
         # statistics of the batch are those of all samples
         self.passed = len(samples.labels) if batch_norm == "batch" else PASS
 
+    def on(self, rows: Tensor) -> Landscape:
+        """The same network on some of the samples."""
+        samples = self.samples.select(rows.to(self.samples.labels.device))
+        return Landscape(
+            self.network,
+            samples,
+            loss=self.loss,
+            batch_norm=self.batch_norm,
+            calibration=self.calibration,
+        )
+
     @torch.no_grad()
     def measure(self, points: Iterable[Tensor], buffers: Iterable[dict] | None = None) -> Measured:
         """Losses at points.

@@ -6,7 +6,8 @@ are compared sample by sample with those at w*: with a batch of samples, most of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 from penchant_numerics.data import Samples
@@ -16,9 +17,12 @@ from penchant_numerics.trainer import loss_function
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
-PASS = 4096  # samples times chains that share a pass
+from penchant_landscape.numerics.stacked_linear import with_stacked_linear
+
+PASS = 8192  # samples times chains that share a pass
 
 
 def sample_losses(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
@@ -69,7 +73,10 @@ class NetworkEnergy:
         self._fixed = {
             name: each for name, each in state_of(network).items() if name not in parameters
         }
-        self._vectorised = True
+        self._count = len(samples.labels) if batch is None else batch
+        self._traced: dict[tuple[torch.Size, torch.Size], Callable[..., tuple[Tensor, ...]]] = {}
+        self._gradient: Tensor | None = None
+        self._stackable: nn.Module | None = with_stacked_linear(network)
         self.at_centre = self._losses_at_centre()
 
     def _losses_at_centre(self) -> Tensor:
@@ -99,18 +106,23 @@ class NetworkEnergy:
         """All samples, as many in a pass as there is room for."""
         chains = len(weights)
         size = max(1, PASS // chains)
-        count = len(self.samples.labels)
         total = torch.zeros(chains, device=weights.device, dtype=torch.float64)
-        gradient: Tensor | None = None
+        gradient = self._memory(weights).zero_()
         passes = zip(
             self.samples.inputs.split(size), self._labels(size), self.at_centre.split(size)
         )
         for inputs, labels, reference in passes:
-            excess, part = self._graded(weights, inputs, labels, reference, shared=True)
+            excess = self._graded(
+                weights, inputs, labels, reference, shared=True, gradient=gradient
+            )
             total += excess.double().sum(1)
-            gradient = part if gradient is None else gradient.add_(part)
-        assert gradient is not None
-        return (total / count)[None], gradient.div_(count)
+        return (total / self._count)[None], gradient
+
+    def _memory(self, weights: Tensor) -> Tensor:
+        """Where gradients are written, in every call again."""
+        if self._gradient is None or self._gradient.shape != weights.shape:
+            self._gradient = torch.empty_like(weights)
+        return self._gradient
 
     def _of_batch(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """A batch for each chain; its two halves are the parts."""
@@ -121,16 +133,18 @@ class NetworkEnergy:
             for _ in weights
         ]
         chosen = torch.stack(rows).to(weights.device)
-        excess, gradient = self._graded(
+        gradient = self._memory(weights).zero_()
+        excess = self._graded(
             weights,
             self.samples.inputs[chosen],
             self.samples.labels[chosen],
             self.at_centre[chosen],
             shared=False,
+            gradient=gradient,
         )
         half = self.batch // 2
         halves = torch.stack([excess[:, :half].mean(1), excess[:, half:].mean(1)])
-        return halves.double(), gradient.div_(self.batch)
+        return halves.double(), gradient
 
     def _graded(
         self,
@@ -140,32 +154,65 @@ class NetworkEnergy:
         reference: Tensor,
         *,
         shared: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Excess losses (chains, n) and the gradient of their sum, by chain."""
+        gradient: Tensor,
+    ) -> Tensor:
+        """Excess losses (chains, n); the gradient of their sum over `count` is added, by chain."""
+        key = (weights.shape, inputs.shape)
+        if key in self._traced:
+            with torch.no_grad():
+                losses, *parts = self._traced[key](weights, inputs, labels)
+        else:
+            work = functools.partial(self._differentiated, shared=shared)
+            losses, *parts = work(weights, inputs, labels)
+            # a network that can be stacked takes the same operations for all weights: what torch
+            # does to find them out in every call costs more than they do where layers are small
+            on_cpu = weights.device.type == "cpu"
+            if self._stackable is not None and len(weights) > 1 and on_cpu:
+                self._traced[key] = make_fx(work)(weights, inputs, labels)
+        self.layout.add_(gradient, parts)
+        return losses - reference
+
+    def _differentiated(
+        self, weights: Tensor, inputs: Tensor, labels: Tensor, *, shared: bool
+    ) -> tuple[Tensor, ...]:
+        """Losses (chains, n), and the gradient of their sum over `count` by parameter."""
         leaves = [each.detach().requires_grad_() for each in self.layout.split(weights)]
         with torch.enable_grad():
             losses = self._losses(leaves, inputs, labels, shared=shared)
-            parts = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-        return losses.detach() - reference, self.layout.join(parts, leading=1)
+            total = losses.sum() / self._count
+            parts = torch.autograd.grad(total, leaves, materialize_grads=True)
+        return losses.detach(), *parts
 
     def _losses(
         self, leaves: Sequence[Tensor], inputs: Tensor, labels: Tensor, *, shared: bool
     ) -> Tensor:
         """Losses (chains, n): stacked, or chain by chain where torch cannot stack an operation."""
         named = dict(zip(self.layout.names, leaves))
-        axes = (0, None, None) if shared else (0, 0, 0)
+        chains = len(leaves[0])
         # one chain needs no stack
-        if self._vectorised and len(leaves[0]) > 1:
+        if self._stackable is not None and chains > 1:
+            axes = (0, None) if shared else (0, 0)
             try:
-                return torch.vmap(self._of_one, in_dims=axes)(named, inputs, labels)
+                outputs = torch.vmap(self._stacked_outputs, in_dims=axes)(named, inputs)
             except RuntimeError as error:
                 if not lacks_batching(error):
                     raise
                 warn_not_vectorised(error, "chains")
-                self._vectorised = False
+                self._stackable = None
+            else:
+                every = labels.expand(chains, *labels.shape) if shared else labels
+                losses = sample_losses(outputs.flatten(0, 1), every.flatten(0, 1), self.loss)
+                return losses.unflatten(0, (chains, -1))
         found = []
-        for chain in range(len(leaves[0])):
+        for chain in range(chains):
             own = {name: tensor[chain] for name, tensor in named.items()}
             given = (inputs, labels) if shared else (inputs[chain], labels[chain])
             found.append(self._of_one(own, *given))
         return torch.stack(found)
+
+    def _stacked_outputs(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        """Outputs (n, C) of one network among stacked ones."""
+        assert self._stackable is not None
+        state = {**parameters, **self._fixed}
+        outputs: Tensor = functional_call(self._stackable, state, (inputs,))
+        return outputs

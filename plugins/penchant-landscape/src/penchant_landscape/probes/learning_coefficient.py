@@ -16,7 +16,11 @@ from torch import nn
 from penchant_landscape.declarations.learning_coefficient import LearningCoefficient
 from penchant_landscape.numerics.chain_diagnostics import autocorrelations
 from penchant_landscape.numerics.langevin import Chains, Density, langevin
-from penchant_landscape.numerics.learning_coefficient import Coefficient, learning_coefficient
+from penchant_landscape.numerics.learning_coefficient import (
+    STEEPEST,
+    Coefficient,
+    learning_coefficient,
+)
 from penchant_landscape.numerics.network_energy import NetworkEnergy
 from penchant_landscape.shared.measured_samples import first_samples, training_loss
 
@@ -104,6 +108,12 @@ def _measure(
     )
     for problem in found.problems:
         context.warn(f"no learning coefficient at step {step}: {problem}")
+    if not found.problems and not found.within_reach:
+        context.warn(
+            f"no learning coefficient at step {step}, only a localised one: its slope in "
+            f"log(n beta) is {found.slope:.3g}, at most {STEEPEST:g} of {found.value:.3g}: "
+            "the limit of large n is out of reach with these samples and this localisation"
+        )
     return Measured(step, chains, found, energy.at_centre.double().cpu().numpy(), parameters)
 
 
@@ -113,17 +123,17 @@ def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
     count = len(found.by_chain)
     refused = bool(found.problems)
     loss, loss_stderr = mean_and_stderr(last.losses)
-    value = math.nan if refused else found.value
     return {
         "learning-coefficient": penchant.Quantity(
-            value,
-            stderr=None if refused else found.total_stderr,
+            found.limit if found.within_reach else math.nan,
+            stderr=found.limit_stderr if found.within_reach else None,
             over="chains, and the distance to the limit of large n",
             count=count,
+            df=found.limit_df if found.within_reach else None,
             null=last.parameters / 2,
         ),
         "localised-coefficient": penchant.Quantity(
-            value,
+            math.nan if refused else found.value,
             stderr=None if refused else found.stderr,
             over="chains",
             count=count,
@@ -135,7 +145,6 @@ def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
             over="chains",
             count=count,
             df=count - 1,
-            null=0.0,
         ),
         "split-r-hat": penchant.Quantity(found.r_hat, exact=True),
         "effective-samples": penchant.Quantity(found.effective, exact=True),

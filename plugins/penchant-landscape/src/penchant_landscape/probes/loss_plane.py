@@ -23,6 +23,7 @@ from penchant_landscape.shared.measured_samples import first_samples, training_l
 
 Quantities = dict[str, penchant.Quantity]
 Arrays = dict[str, np.ndarray]
+GROUPS = 10  # groups of samples that are left out for the error of an eigenvector's rise
 _SMALL = 0.05  # share of a line at which losses of single samples give their curvature
 
 
@@ -68,6 +69,8 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     pairs = _eigenvectors(centre, options, context)
     random = _random_directions(centre, options, context)
     _add_lines(quantities, arrays, pairs, random, centre, options)
+    rise = quantities["eigenvector-rise"]
+    quantities["eigenvector-rise"] = _with_jackknife(rise, centre, options, context)
     if options.plane_points:
         _add_planes(arrays, pairs, random, centre, options)
     quantities["loss"] = _loss(here, landscape)
@@ -267,11 +270,12 @@ def _rises(
     # random directions of the same length
     length = direction.norm()
     others = random * (length / random.norm(dim=1, keepdim=True))
-    draws = [float(_rise(centre, each).mean()) for each in others]
+    landscape, losses = centre.landscape, centre.losses
+    draws = [float(_rise(landscape, losses, each).mean()) for each in others]
 
     # what samples add to the curvature, for the errors of what is divided by it
-    small = _rise(centre, _SMALL * direction) * 2 / _SMALL**2
-    half = _rise(centre, direction / 2)
+    small = _rise(landscape, losses, _SMALL * direction) * 2 / _SMALL**2
+    half = _rise(landscape, losses, direction / 2)
     ratio = float(half.mean()) / (float(model.curvatures[0]) / 8)
     influences = ratio * (1 + half / half.mean() - small / small.mean())
     curvatures = small / float(length) ** 2
@@ -289,11 +293,39 @@ def _rises(
     }
 
 
-def _rise(centre: Centre, direction: Tensor) -> Tensor:
-    """The mean rise (n,) of samples at both ends of a line."""
-    landscape = centre.landscape
+def _with_jackknife(
+    rise: penchant.Quantity, centre: Centre, options: LossPlane, context: penchant.Context
+) -> penchant.Quantity:
+    """The rise with an error that knows that direction and length are found on the same samples.
+
+    Both are found again without each group of samples, and the rise is measured on the others.
+    """
+    count = len(centre.losses)
+    order = torch.randperm(count, generator=context.generator("groups"), device="cpu")
+    groups = order.tensor_split(min(GROUPS, count))
+    rises = []
+    for number in range(len(groups)):
+        others = torch.cat([group for other, group in enumerate(groups) if other != number])
+        landscape = centre.landscape.on(others)
+        pairs = leading_pairs(
+            landscape.hessian(), 1, generator=context.generator("eigenvectors", number)
+        )
+        direction = _scaled_eigenvectors(pairs, options)[0]
+        rises.append(float(_rise(landscape, centre.losses[others], direction).mean()))
+    spread = torch.tensor(rises, device="cpu", dtype=torch.float64).var(correction=0)
+    return attrs.evolve(
+        rise,
+        stderr=math.sqrt((len(groups) - 1) * float(spread)),
+        over="samples, groups left out",
+        count=len(groups),
+        df=len(groups) - 1,
+    )
+
+
+def _rise(landscape: Landscape, losses: Tensor, direction: Tensor) -> Tensor:
+    """The mean rise (n,) of samples at both ends of a line, above losses (n,) at its middle."""
     ends = landscape.measure(landscape.centre + sign * direction for sign in (-1, 1))
-    return ends.losses.mean(0) - centre.losses
+    return ends.losses.mean(0) - losses
 
 
 # ---- planes
