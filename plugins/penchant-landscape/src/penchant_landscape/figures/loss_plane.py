@@ -63,7 +63,8 @@ def paths(result: penchant.Result) -> Figure:
         figure,
         "Loss and accuracy on straight paths from earlier checkpoints (0) to the last (1), with "
         "bands of two standard errors over samples; dotted: the line between the ends, from which "
-        "a barrier is measured; dashed: the quadratic model at the last checkpoint, for the first path.",
+        "a barrier is measured; dashed: the quadratic model at the last checkpoint, for the first "
+        "path.",
         title="Straight paths between checkpoints",
     )
 
