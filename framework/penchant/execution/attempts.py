@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 import traceback
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ from penchant.execution.limits import TimeLimitError, time_limit
 from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.experiments.jobs import Job
-from penchant.plugins import discovery
-from penchant.plugins.discovery import Plugins
+from penchant.plugins.discovery import Plugins, load_only
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
 
@@ -38,7 +38,7 @@ def run_job(
     pool: Pool | None = None,
     worker: int = 0,
     note: str = "",
-    without: tuple[str, ...] = (),
+    listeners: tuple[EntryPoint, ...] = (),
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why.
 
@@ -48,7 +48,7 @@ def run_job(
         pool: Where its shards run; in this process without one.
         worker: Number of the worker this is.
         note: A warning the result begins with.
-        without: Plugins that the command leaves out.
+        listeners: Plugins that are told of the result.
 
     Returns:
         The result, as it is stored.
@@ -65,7 +65,7 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep(job, folder, time.perf_counter() - started)
     if result.status == "done":
-        result = _finish(job, JobFolder.of(folder, job.id), result, discovery.load(without))
+        result = _finish(job, JobFolder.of(folder, job.id), result, load_only(listeners))
     return result
 
 

@@ -162,7 +162,7 @@ class _Command:
             devices=workers or 1,
             threads=self.settings.threads,
             attempts=type(executor).attempts,
-            without=self.plugins.without,
+            listeners=self.plugins.listening("penchant_result_stored"),
         )
         team = Team(executor, assignment, workers)
         watch = _Watch(run, waiting, team, self.notify)

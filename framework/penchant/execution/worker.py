@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import attrs
@@ -38,7 +39,7 @@ class Assignment:
         devices: Workers so many numbers apart have the same device.
         threads: Threads of each.
         attempts: How often a task may crash its worker.
-        without: Plugins that the command leaves out.
+        listeners: Plugins that are told of results.
     """
 
     folder: Path
@@ -49,7 +50,7 @@ class Assignment:
     devices: int
     threads: int
     attempts: int
-    without: tuple[str, ...] = ()
+    listeners: tuple[EntryPoint, ...] = ()
 
     def worker(self, number: int) -> str:
         """The name of a worker."""
@@ -175,7 +176,7 @@ class Worker:
                 pool=SharingPool(self, claim),
                 worker=self.index,
                 note=self.assignment.notes.get(job.id, note),
-                without=self.assignment.without,
+                listeners=self.assignment.listeners,
             )
         self.queue.end(job.id)
         claim.finish()
