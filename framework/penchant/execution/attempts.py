@@ -96,13 +96,7 @@ class _Attempt:
         if note:
             self.texts.append(note)
 
-    def measure(
-        self,
-        job: Job,
-        folder: Path,
-        pool: Pool | None,
-        worker: int,
-    ) -> None:
+    def measure(self, job: Job, folder: Path, pool: Pool | None, worker: int) -> None:
         """Run the probe; whatever it raises is this job's failure."""
         texts = self.texts
         context = None
@@ -243,11 +237,7 @@ def check_fit(job: Job, context: Context) -> None:
     _check_needs(type(component).needs, context, f"probe {component.name!r}")
 
 
-def _advise(
-    job: Job,
-    context: Context,
-    seconds: float,
-) -> None:
+def _advise(job: Job, context: Context, seconds: float) -> None:
     """Advice that only what happened can give.
 
     A job with several shards spreads by itself, and one that is soon done needs no advice.
@@ -269,11 +259,7 @@ def _why_so_many(context: Context) -> str:
     return f"set outputs to what it gives, or {ONE_OF_MANY}"
 
 
-def _check_needs(
-    needs: tuple[str, ...],
-    context: Context,
-    what: str,
-) -> None:
+def _check_needs(needs: tuple[str, ...], context: Context, what: str) -> None:
     """Refuse data and networks that lack what a probe says it needs of them."""
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")

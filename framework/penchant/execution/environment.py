@@ -79,11 +79,7 @@ def default_workers(settings: Settings) -> int:
 
 
 @contextlib.contextmanager
-def isolated(
-    settings: Settings,
-    device: str,
-    warn: Callable[[str], None],
-) -> Iterator[None]:
+def isolated(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Threads and policy as the run wants them; everything as before afterwards.
 
     Args:
@@ -125,11 +121,7 @@ def limited(threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def policy(
-    settings: Settings,
-    device: str,
-    warn: Callable[[str], None],
-) -> Iterator[None]:
+def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Precision, memory, gradients, random state and determinism as every job and shard has them.
 
     Single precision is the default dtype, products are in the precision of the settings, autocast
@@ -305,12 +297,7 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
         shown = warnings.showwarning
         thread = threading.get_ident()
 
-        def note(
-            message: Any,
-            category: type[Warning],
-            *where: Any,
-            **more: Any,
-        ) -> None:
+        def note(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
             text, _, _ = str(message).partition("\n")
             for_the_result = issubclass(category, noted) or "deterministic" in text
             if for_the_result and threading.get_ident() == thread:

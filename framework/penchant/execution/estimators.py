@@ -18,13 +18,7 @@ class BoundEstimator:
     estimator's label before them where the probe takes several.
     """
 
-    def __init__(
-        self,
-        choice: Choice,
-        context: Context,
-        *,
-        several: bool,
-    ) -> None:
+    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
         role = role_of(choice.component)
         assert role is not None
         self.name = choice.component.name

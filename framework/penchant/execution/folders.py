@@ -226,10 +226,7 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
 
 
 def still_to_do(
-    folder: Path,
-    jobs: list[Job],
-    *,
-    alone: bool = True,
+    folder: Path, jobs: list[Job], *, alone: bool = True
 ) -> tuple[list[Job], dict[str, str]]:
     """Jobs still to be computed, and why those that had a result are computed again.
 

@@ -62,12 +62,7 @@ class PublishedMap:
     """Shards that several workers do, each of them taken by one at a time."""
 
     def __init__(
-        self,
-        queue: Queue,
-        path: Path,
-        setup: MapSetup,
-        shards: Iterable[Shard],
-        attempts: int,
+        self, queue: Queue, path: Path, setup: MapSetup, shards: Iterable[Shard], attempts: int
     ) -> None:
         self.queue = queue
         self.path = path
@@ -143,10 +138,7 @@ class PublishedMap:
 
 
 def publish(
-    queue: Queue,
-    setup: MapSetup,
-    shards: list[Shard],
-    attempts: int,
+    queue: Queue, setup: MapSetup, shards: list[Shard], attempts: int
 ) -> PublishedMap | None:
     """Let all workers do the shards of a map.
 

@@ -142,11 +142,7 @@ class _Command:
         return run
 
     def _work(
-        self,
-        run: Run,
-        waiting: list[Job],
-        notes: dict[str, str],
-        executor: Executor,
+        self, run: Run, waiting: list[Job], notes: dict[str, str], executor: Executor
     ) -> None:
         """Every job that waits."""
         if not waiting:
@@ -251,13 +247,7 @@ def _one_line(error: BaseException) -> str:
 class _Watch:
     """Follows all workers of the folder, and tells listeners what happens."""
 
-    def __init__(
-        self,
-        run: Run,
-        waiting: list[Job],
-        team: Team,
-        notify: Notify,
-    ) -> None:
+    def __init__(self, run: Run, waiting: list[Job], team: Team, notify: Notify) -> None:
         self.run = run
         self.queue = Queue(run.folder)
         self.team = team

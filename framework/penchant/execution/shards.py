@@ -68,14 +68,7 @@ class Shard:
         network = ""
         if replaced is not None:
             network = f"{replaced.name} {plain(replaced.options())}"
-        texts = [
-            key,
-            function,
-            repr(self.item),
-            repr(scope),
-            network,
-            shared,
-        ]
+        texts = [key, function, repr(self.item), repr(scope), network, shared]
         text = "\n".join(texts)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -141,11 +134,7 @@ def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str
     return arrays, digest
 
 
-def pack(
-    answer: Any,
-    function: Callable[..., Any],
-    notes: dict[str, Any],
-) -> dict[str, Any]:
+def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
     """A shard's answer as a file holds it, the same whether it was done here or elsewhere.
 
     Args:
