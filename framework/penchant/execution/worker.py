@@ -166,7 +166,7 @@ class Worker:
             keep_result(job, folder, Result(), error=error, details=where)
         elif len(claim.attempts) >= self.assignment.attempts:
             error = self.queue.crash_of("the job", claim)
-            keep_result(job, folder, Result(), error=error, killed=True)
+            keep_result(job, folder, Result(), error=error, extra={"killed_workers": True})
         else:
             claim.begin()
             report({"job": job.id, "started": True})
