@@ -17,7 +17,6 @@ from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import run_shard
 from penchant.execution.progress import Reporter, report, reporting
-from penchant.execution.sharing import SharingPool
 from penchant.execution.tasks import Claim, Pause, Queue, released
 from penchant.experiments.jobs import Job
 from penchant.results.job_folder import JobFolder
@@ -173,7 +172,7 @@ class Worker:
             run_job(
                 job,
                 folder,
-                pool=SharingPool(self, claim),
+                pool=maps.SharingPool(self, claim),
                 worker=self.index,
                 note=self.assignment.notes.get(job.id, note),
                 listeners=self.assignment.listeners,
