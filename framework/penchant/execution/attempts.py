@@ -23,7 +23,7 @@ from penchant.execution.limits import TimeLimitError, time_limit
 from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.experiments.jobs import Job
-from penchant.plugins.discovery import load_only
+from penchant.plugins.discovery import Plugins, load_only
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
 
@@ -64,14 +64,17 @@ def run_job(
         attempt.failed(problem)
         result = attempt.keep()
     if result.status == "done":
-        job_folder = JobFolder.of(folder, job.id)
-        told = {"job": job, "folder": job_folder.path, "result": result}
-        load_only(listeners).announce("penchant_result_stored", **told)
-        # A listener may have added a warning, such as a figure that could not be drawn.
-        stored = read_result(job_folder.path, arrays=False)
-        result = attrs.evolve(result, warnings=stored.warnings)
-        shutil.rmtree(job_folder.shards, ignore_errors=True)
+        result = _finish(job, JobFolder.of(folder, job.id), result, load_only(listeners))
     return result
+
+
+def _finish(job: Job, job_folder: JobFolder, result: Result, listeners: Plugins) -> Result:
+    """Tell listeners that a result is safe, and delete its shards."""
+    listeners.announce("penchant_result_stored", job=job, folder=job_folder.path, result=result)
+    # A listener may have added a warning, such as a figure that could not be drawn.
+    stored = read_result(job_folder.path, arrays=False)
+    shutil.rmtree(job_folder.shards, ignore_errors=True)
+    return attrs.evolve(result, warnings=stored.warnings)
 
 
 class _Attempt:
