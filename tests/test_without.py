@@ -1,6 +1,9 @@
 """Plugins that a command leaves out with `--without` are left out wherever its jobs run."""
 
+import pickle
+
 import pytest
+from penchant.plugins import discovery
 
 EXPERIMENT = """
 seeds = [0, 1]
@@ -40,3 +43,22 @@ def test_jobs_are_plain_lines_without_the_plugin_that_has_bars(tmp_path, command
     assert done.stderr.count("  done   output-spread-") == 2
     (again,) = [command(*call[:-1], tmp_path / "other")]
     assert "  done   output-spread-" not in again.stderr
+
+
+LISTENER = """
+import penchant
+
+@penchant.hookimpl
+def penchant_result_stored(job, folder, result):
+    (folder / "heard").touch()
+"""
+
+
+def test_another_process_loads_only_the_plugins_that_listen(tmp_path, install):
+    install("listener", LISTENER)
+    points = discovery.load(("report",)).listening("penchant_result_stored")
+    assert [point.name for point in points] == ["listener"]
+    there = discovery.load_only(pickle.loads(pickle.dumps(points)))
+    assert [plugin.name for plugin in there.plugins] == ["listener"]
+    there.announce("penchant_result_stored", job=None, folder=tmp_path, result=None)
+    assert (tmp_path / "heard").exists()

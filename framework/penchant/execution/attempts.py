@@ -10,6 +10,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,7 @@ from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.execution.networks import FROM_EMBEDDING
 from penchant.experiments.jobs import Job
-from penchant.plugins import discovery
-from penchant.plugins.discovery import Plugins
+from penchant.plugins.discovery import Plugins, load_only
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, read_result, write_result
 from penchant.results.steps import stacked
@@ -47,7 +47,7 @@ def run_job(
     pool: Pool | None = None,
     worker: int = 0,
     note: str = "",
-    without: tuple[str, ...] = (),
+    listeners: tuple[EntryPoint, ...] = (),
 ) -> Result:
     """Measure one job and keep what came out; a failure becomes a result that says why.
 
@@ -57,84 +57,74 @@ def run_job(
         pool: Where its shards run; in this process without one.
         worker: Number of the worker this is.
         note: A warning the result begins with.
-        without: Plugins that the command leaves out.
+        listeners: Plugins that are told of the result.
 
     Returns:
         The result, as it is stored.
     """
-    started = time.perf_counter()
-    attempt = _Attempt(note)
+    attempt = _Attempt(job, folder, note)
     try:
-        attempt.measure(job, folder, pool, worker)
-        result = attempt.keep(job, folder, time.perf_counter() - started)
+        attempt.measure(pool, worker)
+        result = attempt.keep()
     except (Error, TypeError, ValueError, MemoryError) as problem:
         # What cannot be stored is a failure of this job, not of the run; a full disk is not.
         if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
             raise
         attempt.failed(problem)
-        result = attempt.keep(job, folder, time.perf_counter() - started)
+        result = attempt.keep()
     if result.status == "done":
-        result = _finish(job, JobFolder.of(folder, job.id), result, discovery.load(without))
+        result = _finish(job, JobFolder.of(folder, job.id), result, load_only(listeners))
     return result
 
 
 def _finish(job: Job, job_folder: JobFolder, result: Result, listeners: Plugins) -> Result:
-    """Tell listeners that a result is safe, and delete its shards.
-
-    A listener may add a warning to the stored result, such as a figure that could not be drawn.
-    """
+    """Tell listeners that a result is safe, and delete its shards."""
     listeners.announce("penchant_result_stored", job=job, folder=job_folder.path, result=result)
+    # A listener may have added a warning, such as a figure that could not be drawn.
     stored = read_result(job_folder.path, arrays=False)
-    result = attrs.evolve(result, warnings=stored.warnings)
     shutil.rmtree(job_folder.shards, ignore_errors=True)
-    return result
+    return attrs.evolve(result, warnings=stored.warnings)
 
 
 class _Attempt:
     """One attempt at a job: what was found, or why it failed."""
 
-    def __init__(self, note: str) -> None:
+    def __init__(self, job: Job, folder: Path, note: str) -> None:
+        self.job = job
+        self.folder = folder
+        self.began = time.perf_counter()
         self.found = Result()
         self.error: str | None = None
         self.details: str | None = None
         self.extra: dict[str, Any] = {}
-        self.texts: list[str] = []
+        # What the run says of the job comes before what the job says.
+        self.texts = [note] if note else []
         self.conventions: dict[str, str] = {}
         self.device = "cpu"
-        # What the run says of the job comes before what the job says.
-        if note:
-            self.texts.append(note)
 
-    def measure(
-        self,
-        job: Job,
-        folder: Path,
-        pool: Pool | None,
-        worker: int,
-    ) -> None:
+    def measure(self, pool: Pool | None, worker: int) -> None:
         """Run the probe; whatever it raises is this job's failure."""
-        texts = self.texts
+        job, settings = self.job, self.job.settings
         context = None
         try:
-            device = place(job.settings.device, worker)
-            self.device = device
+            self.device = place(settings.device, worker)
             with (
-                isolated(job.settings, device, texts.append),
-                time_limit(job.settings.time_limit, JobFolder.of(folder, job.id).path),
+                isolated(settings, self.device, self.texts.append),
+                time_limit(settings.time_limit, JobFolder.of(self.folder, job.id).path),
             ):
-                context = Context(job, folder, pool=pool, worker=worker)
-                if job.settings.quick:
+                context = Context(job, self.folder, pool=pool, worker=worker)
+                if settings.quick:
                     context.conventions["form"] = REDUCED
                 self.found = _measure(job, context)
                 # Read while the policy is in force: outside it the flags are the caller's.
-                self.extra = {**_inputs(context), "policy": flags(job.settings, device)}
+                self.extra = {**_inputs(context), "policy": flags(settings, self.device)}
         except KeyboardInterrupt:
             raise
         except BaseException as problem:  # not even sys.exit in a probe ends the run
             self.failed(problem, authors_line(problem, type(job.probe.component)))
         # What was warned of before a failure may well explain it.
         if context is not None:
-            texts.extend(context.warnings)
+            self.texts.extend(context.warnings)
             self.conventions = context.conventions
 
     def failed(self, problem: BaseException, line: str = "") -> None:
@@ -146,29 +136,23 @@ class _Attempt:
         if isinstance(problem, (Error, TimeLimitError)):
             self.error = str(problem)
             # Unless it tells of what code of the user's own has raised.
-            cause = problem.__cause__
-            if cause is None or isinstance(cause, Error):
+            if problem.__cause__ is None or isinstance(problem.__cause__, Error):
                 self.details = None
         elif isinstance(problem, RemoteError):
             self.error = str(problem)
             self.details = problem.details
 
-    def keep(self, job: Job, folder: Path, seconds: float) -> Result:
+    def keep(self) -> Result:
         """Write what came out."""
-        texts = [*self.texts, *self.found.warnings]
-        once = dict.fromkeys(texts)  # in the order in which they came
-        found = attrs.evolve(
-            self.found,
-            warnings=tuple(once),
-            conventions={**self.conventions, **self.found.conventions},
-        )
+        once = dict.fromkeys([*self.texts, *self.found.warnings])  # in the order they came
+        conventions = {**self.conventions, **self.found.conventions}
         return keep_result(
-            job,
-            folder,
-            found,
+            self.job,
+            self.folder,
+            attrs.evolve(self.found, warnings=tuple(once), conventions=conventions),
             error=self.error,
             details=self.details,
-            seconds=seconds,
+            seconds=time.perf_counter() - self.began,
             extra=self.extra,
             device=self.device,
         )
@@ -184,7 +168,6 @@ def keep_result(
     seconds: float = 0.0,
     extra: dict[str, Any] | None = None,
     device: str = "cpu",
-    killed: bool = False,
 ) -> Result:
     """Write a result with everything that says what was measured on what.
 
@@ -197,7 +180,6 @@ def keep_result(
         seconds: How long it took.
         extra: What else the record holds.
         device: Where it ran.
-        killed: Did it end its worker?
 
     Returns:
         The result as it was written.
@@ -213,8 +195,6 @@ def keep_result(
         "traceback": details,
         "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
-    if killed:
-        record["killed_workers"] = True
     found = attrs.evolve(found, record=record)
     if not error:
         # Figures of an older result would be taken for this one's.
@@ -236,13 +216,11 @@ def _measure(job: Job, context: Context) -> Result:
     started = time.perf_counter()
     result = call_probe(job, measure, context)
     if not isinstance(result, Result):
-        found = type(result).__name__
-        raise Error(f"{what} must return a penchant.Result, found {found}")
+        raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
     result.check()
     for text in mistakes(job.probe, result):
         context.warn(text)
-    seconds = time.perf_counter() - started
-    _advise(job, context, seconds)
+    _advise(job, context, time.perf_counter() - started)
     return result
 
 
@@ -290,19 +268,14 @@ def _check_architecture(context: Context) -> None:
     context.architecture.check(_why_so_many(context), example=example, positions=positions)
 
 
-def _advise(
-    job: Job,
-    context: Context,
-    seconds: float,
-) -> None:
+def _advise(job: Job, context: Context, seconds: float) -> None:
     """Advice that only what happened can give.
 
     A job with several shards spreads by itself, and one that is soon done needs no advice.
     """
     cores = os.cpu_count() or 1
     single = context._counts["shards"] == 1
-    idle = cores > job.settings.threads
-    if single and idle and seconds > WORTH_ADVICE:
+    if single and cores > job.settings.threads and seconds > WORTH_ADVICE:
         context.warn(f"the job has a single shard: --threads {cores} would use more cores")
     for choice in job.choices:
         for name in choice.unidentified:
@@ -321,20 +294,15 @@ def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
     needs = cls.needs
     if "classes" in needs and not context.data.classes:
         raise Error(f"{what} needs labels that are classes, found labels that are numbers")
-    if "images" in needs:
-        source = _source(context)
-        shape = source.shape
-        if len(shape) != 3:
-            found = " x ".join(map(str, shape))
-            raise Error(f"{what} needs images (channels x height x width), found {found}")
-    # Of several logits of a trained network, that of each sample's class is looked at.
+    if "images" in needs and len(_source(context).shape) != 3:
+        found = " x ".join(map(str, _source(context).shape))
+        raise Error(f"{what} needs images (channels x height x width), found {found}")
+    # Of several logits of a trained network, that of each sample's class is measured.
     by_class = context.network_kind != "fresh" and context.has("dataset")
-    if "scalar-output" in needs and not by_class:
-        outputs = context.architecture.outputs
-        if outputs > 2:
-            found = f"found {outputs} outputs"
-            cure = f"set outputs = 1, or {ONE_OF_MANY}"
-            raise Error(f"{what} needs one output or two logits, {found}; {cure}")
+    if "scalar-output" in needs and not by_class and context.architecture.outputs > 2:
+        found = f"found {context.architecture.outputs} outputs"
+        hint = f"set outputs = 1, or {ONE_OF_MANY}"
+        raise Error(f"{what} needs one output or two logits, {found}; {hint}")
 
 
 def _check_data(cls: type[Probe], context: Context, what: str) -> None:
@@ -359,6 +327,4 @@ def _inputs(context: Context) -> dict[str, Any]:
 
 def _source(context: Context) -> Any:
     """What says how large inputs are: the network, else the data."""
-    if context.has("architecture"):
-        return context.architecture
-    return context.data
+    return context.architecture if context.has("architecture") else context.data

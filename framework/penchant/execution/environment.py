@@ -33,12 +33,10 @@ def place(device: str, worker: int = 0) -> str:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = device.partition(":")
-    numbered = number == "" or number.isdigit()
-    if kind not in _kinds() or not numbered:
+    if kind not in _kinds() or (number and not number.isdigit()):
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {device!r}")
     if kind != "cuda":
         return device
-
     if not torch.cuda.is_available():
         reason = gpus.obstacle(gpus.known())
         raise Error(f"device {device!r} was asked for, but {reason}; or use device = 'cpu'")
@@ -48,9 +46,7 @@ def place(device: str, worker: int = 0) -> str:
     if number and int(number) >= count:
         found = f"there are {count} CUDA devices, numbered from 0"
         raise Error(f"device {device!r} was asked for, but {found}")
-    if number:
-        return device
-    return f"cuda:{worker % count}"
+    return device if number else f"cuda:{worker % count}"
 
 
 def _kinds() -> tuple[str, ...]:
@@ -59,31 +55,22 @@ def _kinds() -> tuple[str, ...]:
 
     # torch's own name for a device that nobody has registered is `privateuseone`.
     emulated = torch._C._get_privateuse1_backend_name()
-    if emulated == "privateuseone":
-        return ("cpu", "cuda")
-    return ("cpu", "cuda", emulated)
+    return ("cpu", "cuda") if emulated == "privateuseone" else ("cpu", "cuda", emulated)
 
 
 def default_workers(settings: Settings) -> int:
     """Workers where nobody says how many: a core each, on CUDA so many a GPU."""
     import torch
 
-    device = place(settings.device)
-    kind, _, _ = device.partition(":")
-    if kind != "cuda":
+    if not place(settings.device).startswith("cuda"):
         return os.cpu_count() or 1
     # A device that is named by its number is one; without a number all are used.
-    named = settings.device.startswith("cuda:")
-    devices = 1 if named else torch.cuda.device_count()
+    devices = 1 if settings.device.startswith("cuda:") else torch.cuda.device_count()
     return devices * settings.per_device
 
 
 @contextlib.contextmanager
-def isolated(
-    settings: Settings,
-    device: str,
-    warn: Callable[[str], None],
-) -> Iterator[None]:
+def isolated(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Threads and policy as the run wants them; everything as before afterwards.
 
     Args:
@@ -94,20 +81,16 @@ def isolated(
     Yields:
         Nothing.
     """
+    import torch
+
     with limited(settings.threads), policy(settings, device, warn):
-        _forget_peak(device)
+        if device.startswith("cuda"):
+            # Its largest memory counts from here on.
+            torch.cuda.reset_peak_memory_stats(device)
         try:
             yield
         finally:
             _release_host_memory(device)
-
-
-def _forget_peak(device: str) -> None:
-    """Count the device's largest memory from here on."""
-    import torch
-
-    if device.startswith("cuda"):
-        torch.cuda.reset_peak_memory_stats(device)
 
 
 def _release_host_memory(device: str) -> None:
@@ -137,11 +120,7 @@ def limited(threads: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def policy(
-    settings: Settings,
-    device: str,
-    warn: Callable[[str], None],
-) -> Iterator[None]:
+def policy(settings: Settings, device: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Precision, memory, gradients, random state and determinism as every job and shard has them.
 
     Single precision is the default dtype, products are in the precision of the settings, autocast
@@ -166,14 +145,12 @@ def policy(
         stack.enter_context(_restored(torch.get_default_dtype, torch.set_default_dtype))
         torch.set_default_dtype(torch.float32)
         stack.enter_context(precision.chosen(settings.precision))
-        tf32 = settings.precision == "tf32"
-        stack.enter_context(_products(tf32=tf32))
+        stack.enter_context(_products(tf32=settings.precision == "tf32"))
         # Memory, and threads that draw networks.
         largest = budget_bytes(settings)
         stack.enter_context(memory.budget(largest, per_device=settings.per_device))
         threads = drawing_threads(settings, kind)
-        drawing = ensembles.drawing(threads, ahead=kind != "cpu", pinned=bool(cuda))
-        stack.enter_context(drawing)
+        stack.enter_context(ensembles.drawing(threads, ahead=kind != "cpu", pinned=bool(cuda)))
         stack.enter_context(_noted_warnings(warn))
         # A caller's `no_grad` or `inference_mode` would silently change what a probe measures.
         stack.enter_context(torch.inference_mode(False))
@@ -200,20 +177,14 @@ def drawing_threads(settings: Settings, kind: str) -> int:
 
     if kind != "cuda":
         return settings.threads
-    workers = settings.workers
-    if not workers:
-        workers = torch.cuda.device_count() * settings.per_device
-    cores = os.cpu_count() or 1
-    share = cores // max(1, workers)
-    drawing = min(MOST_DRAWING, share)
-    return max(settings.threads, drawing)
+    workers = settings.workers or torch.cuda.device_count() * settings.per_device
+    share = (os.cpu_count() or 1) // max(1, workers)
+    return max(settings.threads, min(MOST_DRAWING, share))
 
 
 def budget_bytes(settings: Settings) -> int | None:
     """Bytes that a computation may hold; None for the default of the device's type."""
-    if settings.memory is None:
-        return None
-    return int(settings.memory * 2**30)
+    return None if settings.memory is None else int(settings.memory * 2**30)
 
 
 @contextlib.contextmanager
@@ -317,12 +288,7 @@ def _noted_warnings(warn: Callable[[str], None]) -> Iterator[None]:
         shown = warnings.showwarning
         thread = threading.get_ident()
 
-        def note(
-            message: Any,
-            category: type[Warning],
-            *where: Any,
-            **more: Any,
-        ) -> None:
+        def note(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
             text, _, _ = str(message).partition("\n")
             for_the_result = issubclass(category, noted) or "deterministic" in text
             if for_the_result and threading.get_ident() == thread:
@@ -401,8 +367,8 @@ def gpu(device: str) -> dict[str, str]:
 
     if not device.startswith("cuda"):
         return {}
-    numbered = ":" in device
-    devices = [device] if numbered else [f"cuda:{n}" for n in range(torch.cuda.device_count())]
+    numbers = range(torch.cuda.device_count())
+    devices = [device] if ":" in device else [f"cuda:{number}" for number in numbers]
     kinds = {torch.cuda.get_device_name(each) for each in devices}
     return {
         "gpu": " or ".join(sorted(kinds)),
@@ -422,11 +388,9 @@ def drivers(device: str) -> dict[str, str]:
 
 def job_device(device: str) -> tuple[str, dict[str, str]]:
     """What the keys of jobs say of a setting: the kind of device, and which GPU."""
-    placed = place(device)
-    kind, _, _ = placed.partition(":")
+    kind, _, _ = place(device).partition(":")
     # Workers share all devices of a kind unless one is named.
-    named = device if ":" in device else kind
-    return kind, gpu(named)
+    return kind, gpu(device if ":" in device else kind)
 
 
 @functools.cache
@@ -439,8 +403,7 @@ def _driver() -> str:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    first, _, _ = answer.stdout.partition("\n")
-    return first.strip() or "unknown"
+    return answer.stdout.partition("\n")[0].strip() or "unknown"
 
 
 def peak_memory(device: str = "cpu") -> int:
@@ -455,8 +418,7 @@ def peak_memory(device: str = "cpu") -> int:
         return 0
     # Bytes on macOS, kilobytes elsewhere.
     unit = 1 if sys.platform == "darwin" else 1024
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_maxrss * unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def environment() -> dict[str, str]:

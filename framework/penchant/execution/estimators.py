@@ -18,13 +18,7 @@ class BoundEstimator:
     estimator's label before them where the probe takes several.
     """
 
-    def __init__(
-        self,
-        choice: Choice,
-        context: Context,
-        *,
-        several: bool,
-    ) -> None:
+    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
         role = role_of(choice.component)
         assert role is not None
         self.name = choice.component.name
@@ -38,13 +32,8 @@ class BoundEstimator:
         """What the estimator answers."""
         context = self._context
         answer = self._function(self.options, context, *arguments, **keywords)
-
-        # What it has to say reaches the result, under its label.
-        prefix = self._prefix
-        warnings = getattr(answer, "warnings", ())
-        for text in warnings:
-            context.warn(f"{prefix}{text}")
-        conventions = getattr(answer, "conventions", {})
-        for name, text in dict(conventions).items():
-            context.conventions[f"{prefix}{name}"] = text
+        for text in getattr(answer, "warnings", ()):
+            context.warn(f"{self._prefix}{text}")
+        for name, text in dict(getattr(answer, "conventions", {})).items():
+            context.conventions[f"{self._prefix}{name}"] = text
         return answer

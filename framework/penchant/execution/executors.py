@@ -37,12 +37,7 @@ class Workers(Protocol):
 class Team:
     """The workers of a command; `grow` starts others for those that died."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        assignment: Assignment,
-        workers: int | None,
-    ) -> None:
+    def __init__(self, executor: Executor, assignment: Assignment, workers: int | None) -> None:
         start = resolve(type(executor).target, f"executor {executor.name!r}")
         call = functools.partial(work, assignment)
         self._workers: Workers = start(executor, call, workers, assignment.threads)

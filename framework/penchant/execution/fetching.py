@@ -18,8 +18,7 @@ def fetch(experiment: Experiment) -> None:
     for component in _lacking(experiment):
         import torch
 
-        what = f"dataset {component.name!r}"
-        load = resolve(type(component).target, what)
+        load = resolve(type(component).target, f"dataset {component.name!r}")
         # What goes wrong here goes wrong again in the jobs, which report it.
         with contextlib.suppress(Exception):
             load(component, torch.Generator(device="cpu"))
@@ -30,7 +29,6 @@ def _lacking(experiment: Experiment) -> list[Any]:
     for probe in experiment.probes:
         for choice in probe.axes["dataset"]:
             component: Any = getattr(choice, "component", None)
-            fetches = getattr(component, "download", False)
-            if fetches and not component.files():
+            if getattr(component, "download", False) and not component.files():
                 found[id(component)] = component
     return list(found.values())

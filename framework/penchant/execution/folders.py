@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SECONDS_TO_JOIN = 60.0  # a command that comes or goes holds the lock of the folder for a moment
 _OURS = {
-    ".lock",
     "jobs",
     "queue",
     "networks",
@@ -169,11 +168,9 @@ def move_aside(folder: Path) -> None:
     """Rename an old run, unless another command works in it."""
     if not folder.exists():
         return
-
     # Never rename a folder that only a mistyped --out could mean.
     if not folder.is_dir() or (not _is_run(folder) and any(folder.iterdir())):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
-
     stamp = time.strftime("%Y%m%d-%H%M%S")
     with _lock(folder / ".lock"):
         others = _at_work(Queue(folder))
@@ -193,9 +190,8 @@ def move_aside(folder: Path) -> None:
 def _is_run(folder: Path) -> bool:
     """Is everything in a folder of the kind that runs leave? Temporary files of a kill included."""
     for path in folder.iterdir():
-        name = path.name
-        temporary = name.startswith(".") or name.endswith(".damaged")
-        if name not in _OURS and not temporary:
+        temporary = path.name.startswith(".") or path.suffix == ".damaged"
+        if path.name not in _OURS and not temporary:
             # Somebody's notes beside a run do not make it something else.
             return (folder / "run.json").is_file()
     return True
@@ -207,29 +203,17 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     if folder.is_file() or (exists and not _is_run(folder)):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
     record = run_record(folder) if exists else None
-    if record is None:
-        return
-
+    known = {job["id"] for job in record["jobs"]} if record else set()
     # What is there already would otherwise stand among other jobs' results.
-    asked = {job.id for job in jobs}
-    known = {job["id"] for job in record["jobs"]}
-    others = known - asked
-    if not others:
-        return
-
-    count = len(others)
-    example = min(others)
-    found = f"{count} of its jobs are not in this one, such as {example}"
-    cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
-    cure += "out and fresh=True)"
-    raise Error(f"{folder} holds another experiment: {found}; {cure}")
+    if others := known - {job.id for job in jobs}:
+        found = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
+        cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
+        cure += "out and fresh=True)"
+        raise Error(f"{folder} holds another experiment: {found}; {cure}")
 
 
 def still_to_do(
-    folder: Path,
-    jobs: list[Job],
-    *,
-    alone: bool = True,
+    folder: Path, jobs: list[Job], *, alone: bool = True
 ) -> tuple[list[Job], dict[str, str]]:
     """Jobs still to be computed, and why those that had a result are computed again.
 
@@ -275,8 +259,7 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
     """Keep what was asked, as TOML."""
     import tomli_w
 
-    tables = _for_toml(experiment.raw)
-    text = tomli_w.dumps(tables)
+    text = tomli_w.dumps(_for_toml(experiment.raw))
     with atomic(folder / "experiment.toml") as file:
         file.write(text.encode(errors="backslashreplace"))
 
@@ -284,12 +267,7 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
 def _for_toml(value: Any) -> Any:
     # TOML has no word for nothing: what is None is left out.
     if isinstance(value, dict):
-        kept = {}
-        for key, part in value.items():
-            if part is not None:
-                kept[key] = _for_toml(part)
-        return kept
-    is_list = isinstance(value, (list, tuple))
-    if is_list and all(isinstance(part, dict) for part in value):
+        return {key: _for_toml(part) for key, part in value.items() if part is not None}
+    if isinstance(value, (list, tuple)) and all(isinstance(part, dict) for part in value):
         return [_for_toml(part) for part in value]
     return plain(value)

@@ -34,10 +34,8 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
     process is ended then, a moment later, and leaves in the job's folder where it was: the next
     worker that has the job finds that with `overdue`.
     """
-    # Signals reach the main thread only, and not every system has timers.
-    in_main = threading.current_thread() is threading.main_thread()
-    able = in_main and hasattr(signal, "setitimer")
-    if seconds is None or not able:
+    # Not every system has timers.
+    if seconds is None or not _in_main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
 
@@ -54,6 +52,11 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _in_main_thread() -> bool:
+    """Signals reach the main thread only."""
+    return threading.current_thread() is threading.main_thread()
+
+
 def _too_long(seconds: float) -> str:
     return f"the job took longer than its time_limit of {seconds:g} seconds"
 
@@ -62,8 +65,7 @@ def _too_long(seconds: float) -> str:
 def _watched(seconds: float, place: Path) -> Iterator[None]:
     """End this process where the time is long over; its watch needs no Python to run."""
     place.mkdir(parents=True, exist_ok=True)
-    path = place / _OVERDUE
-    with open(path, "wb") as file:
+    with open(place / _OVERDUE, "wb") as file:
         faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=file)
         try:
             yield
@@ -73,15 +75,7 @@ def _watched(seconds: float, place: Path) -> Iterator[None]:
 
 
 def overdue(seconds: float | None, place: Path) -> tuple[str, str] | None:
-    """Why a job failed whose worker had to be ended, and where it was; None where none had to.
-
-    Args:
-        seconds: The limit.
-        place: The job's folder.
-
-    Returns:
-        The error and a traceback.
-    """
+    """Why a job failed whose worker had to be ended, and where it was; None where none had to."""
     path = place / _OVERDUE
     if seconds is None or not path.is_file():
         return None
@@ -95,15 +89,13 @@ def overdue(seconds: float | None, place: Path) -> tuple[str, str] | None:
 
 def forget(place: Path) -> None:
     """What was overdue in an earlier run is given its time again."""
-    path = place / _OVERDUE
-    path.unlink(missing_ok=True)
+    (place / _OVERDUE).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
     """SIGTERM, which clusters send before they kill, stops a run in good order."""
-    # Signals reach the main thread only.
-    if threading.current_thread() is not threading.main_thread():
+    if not _in_main_thread():
         yield
         return
 

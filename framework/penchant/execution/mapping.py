@@ -90,10 +90,7 @@ def store_of(job: Job, folder: Path) -> ShardStore:
 
 
 def mapped(
-    context: Context,
-    shards: list[Shard],
-    shared: Arrays,
-    digest: str,
+    context: Context, shards: list[Shard], shared: Arrays, digest: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers of shards in order: those on disk are read, the others computed.
 

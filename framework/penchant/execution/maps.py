@@ -12,19 +12,23 @@ import json
 import random
 import shutil
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
 from penchant.execution import tasks
-from penchant.execution.mapping import MapSetup, store_of
+from penchant.execution.mapping import Function, MapSetup, store_of
 from penchant.execution.shards import Scope, Shard
-from penchant.execution.tasks import Claim, Queue
+from penchant.execution.tasks import Claim, Pause, Queue, released
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
+
+if TYPE_CHECKING:
+    from penchant.execution.shards import Arrays
+    from penchant.execution.worker import Worker
 
 order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
 
@@ -62,12 +66,7 @@ class PublishedMap:
     """Shards that several workers do, each of them taken by one at a time."""
 
     def __init__(
-        self,
-        queue: Queue,
-        path: Path,
-        setup: MapSetup,
-        shards: Iterable[Shard],
-        attempts: int,
+        self, queue: Queue, path: Path, setup: MapSetup, shards: Iterable[Shard], attempts: int
     ) -> None:
         self.queue = queue
         self.path = path
@@ -143,10 +142,7 @@ class PublishedMap:
 
 
 def publish(
-    queue: Queue,
-    setup: MapSetup,
-    shards: list[Shard],
-    attempts: int,
+    queue: Queue, setup: MapSetup, shards: list[Shard], attempts: int
 ) -> PublishedMap | None:
     """Let all workers do the shards of a map.
 
@@ -269,3 +265,74 @@ def _write(path: Path, record: MapRecord | FailureRecord) -> None:
     text = json.dumps(record)
     with atomic(path, durable=False) as file:
         file.write(text.encode())
+
+
+class SharingPool:
+    """Does the shards of a worker's job, and publishes them when other workers are idle.
+
+    A worker with `tend` leaves all shards to others.
+    """
+
+    def __init__(self, worker: Worker, claim: Claim) -> None:
+        self._worker = worker
+        self._claim = claim
+        self.workers = worker.workers
+
+    def map(
+        self, function: Function, setup: MapSetup, shards: Sequence[Shard], /
+    ) -> Iterator[Arrays]:
+        """Yield the answers in order, computed here or elsewhere.
+
+        Args:
+            function: Called as `function(setup, shard, worker)`; it stores its answer.
+            setup: What all shards share.
+            shards: What is mapped.
+
+        Yields:
+            What the function returned.
+        """
+        worker = self._worker
+        left = collections.deque(shards)
+        published: PublishedMap | None = None
+        try:
+            while left:
+                if published is None and len(left) > 1 and (worker.tend or worker.queue.has_idle()):
+                    published = publish(worker.queue, setup, list(left), worker.assignment.attempts)
+                shard = left.popleft()
+                if published is None:
+                    yield function(setup, shard, worker.index)
+                else:
+                    yield self._answer(function, published, shard, len(shards))
+                # What gets further is not what crashes.
+                self._claim.forgive()
+        finally:
+            if published is not None:
+                published.close()
+
+    def _answer(
+        self, function: Function, published: PublishedMap, first: Shard, count: int
+    ) -> Arrays:
+        """The answer of a shard, which is waited for; meanwhile others are done."""
+        worker, setup = self._worker, published.setup
+        assert setup.store is not None
+        pause = Pause()
+        while True:
+            if setup.store.has(first):
+                # One that is damaged is computed again.
+                return setup.store.read(first, setup.digest) or function(setup, first, worker.index)
+            published.check()
+            if worker.tend is not None:
+                worker.tend(count)
+                pause.wait()
+                continue
+            taken = published.take(worker.name)
+            if taken is None:
+                pause.wait()
+                continue
+            shard, claim = taken
+            with released(claim):
+                arrays = function(setup, shard, worker.index)
+                claim.finish()
+            if shard is first:
+                return arrays
+            pause.reset()

@@ -28,13 +28,7 @@ SECONDS_TO_LEAVE = 1.0  # that a worker is given to stop by itself
 
 # By the server, because nearly every job needs them. torch asks for its compiler by itself, as soon
 # as there is an optimiser or a dispatch mode.
-LOADED = (
-    "scipy.linalg",
-    "threadpoolctl",
-    "torch",
-    "torch._dynamo",
-    "penchant.execution.runner",
-)
+LOADED = ("scipy.linalg", "threadpoolctl", "torch", "torch._dynamo", "penchant.execution.runner")
 
 
 class Processes:
@@ -56,9 +50,7 @@ class Processes:
         count = str(self._threads)
         environment = {**os.environ, "OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
         process = context.Process(
-            target=serve,
-            args=(self._work, number, sender, environment),
-            name=f"penchant-{number}",
+            target=serve, args=(self._work, number, sender, environment), name=f"penchant-{number}"
         )
         # Libraries read their number of threads when they are loaded. A server must have no
         # threads but its own; its workers set theirs.
@@ -139,12 +131,7 @@ def _environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def serve(
-    work: bytes,
-    number: int,
-    sender: Connection,
-    environment: dict[str, str],
-) -> None:
+def serve(work: bytes, number: int, sender: Connection, environment: dict[str, str]) -> None:
     """A worker process.
 
     Args:

@@ -124,11 +124,9 @@ class _Command:
         """Run what is still to be done."""
         write_experiment(self.folder, self.experiment)
         waiting, notes = still_to_do(self.folder, self.chosen, alone=not self.session.others)
-        if self.settings.executor is None:
-            for job in waiting:
-                reason = serial_reason(job)
-                if reason:
-                    notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
+        for job in waiting if self.settings.executor is None else ():
+            if reason := serial_reason(job):
+                notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
         run = self._begun(waiting)
         run.others = self.session.others
         self.notify("penchant_run_started", run=run)
@@ -142,11 +140,7 @@ class _Command:
         return run
 
     def _work(
-        self,
-        run: Run,
-        waiting: list[Job],
-        notes: dict[str, str],
-        executor: Executor,
+        self, run: Run, waiting: list[Job], notes: dict[str, str], executor: Executor
     ) -> None:
         """Every job that waits."""
         if not waiting:
@@ -162,7 +156,7 @@ class _Command:
             devices=workers or 1,
             threads=self.settings.threads,
             attempts=type(executor).attempts,
-            without=self.plugins.without,
+            listeners=self.plugins.listening("penchant_result_stored"),
         )
         team = Team(executor, assignment, workers)
         watch = _Watch(run, waiting, team, self.notify)
@@ -199,17 +193,16 @@ class _Command:
                 status = JobFolder.of(self.folder, job.id).status()
             path = f"jobs/{job.id}"
             entries.append({"id": job.id, "status": status, "labels": job.labels, "path": path})
+        settings = self.settings
         record: dict[str, object] = {
-            "title": self.settings.title,
-            "seeds": list(self.settings.seeds),
-            "threads": self.settings.threads,
+            "title": settings.title,
+            "seeds": list(settings.seeds),
+            "threads": settings.threads,
             "environment": environment(),
             "jobs": entries,
+            **({"reduced": REDUCED} if settings.quick else {}),
+            **({} if settings.figures else {"figures": False}),
         }
-        if self.settings.quick:
-            record["reduced"] = REDUCED
-        if not self.settings.figures:
-            record["figures"] = False
         run = Run(self.folder, record, asked=asked, temporary=self.temporary)
         run.write()
         return run
@@ -219,45 +212,30 @@ class _Command:
         asked = {job.id for job in self.chosen}
         for job in run.jobs:
             job_folder = JobFolder.of(self.folder, job["id"])
-            status = job["status"]
             # One that was stopped is not running any more; others may have ended elsewhere.
-            if status == "running":
+            if job["status"] == "running":
                 job["status"] = "pending"
             elif job["id"] not in asked:
                 job["status"] = job_folder.status()
-            elif status == "done" and not job_folder.result.is_file():
+            elif job["status"] == "done" and not job_folder.result.is_file():
                 job.update({"status": "pending", "error": "its result has been deleted"})
-
         # Networks are kept for jobs that still need them.
-        complete = all(job["status"] == "done" for job in run.jobs)
-        if complete and not self.settings.keep_networks:
-            networks = self.folder / "networks"
-            shutil.rmtree(networks, ignore_errors=True)
-
+        if all(job["status"] == "done" for job in run.jobs) and not self.settings.keep_networks:
+            shutil.rmtree(self.folder / "networks", ignore_errors=True)
         run.write()
         self.notify("penchant_run_finished", run=run)
 
 
 def _one_line(error: BaseException) -> str:
     """Why a run stopped."""
-    kind = type(error).__name__
-    if isinstance(error, KeyboardInterrupt):
-        kind = "interrupted"
-    text = str(error) or kind
-    line, _, _ = text.partition("\n")
-    return line
+    kind = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+    return (str(error) or kind).partition("\n")[0]
 
 
 class _Watch:
     """Follows all workers of the folder, and tells listeners what happens."""
 
-    def __init__(
-        self,
-        run: Run,
-        waiting: list[Job],
-        team: Team,
-        notify: Notify,
-    ) -> None:
+    def __init__(self, run: Run, waiting: list[Job], team: Team, notify: Notify) -> None:
         self.run = run
         self.queue = Queue(run.folder)
         self.team = team
@@ -312,13 +290,9 @@ class _Watch:
             self._ended(job)
         else:
             self.notify("penchant_progress", **message)
-            self._have_help(message)
-
-    def _have_help(self, message: Message) -> None:
-        """Start more workers where a job has shards for them."""
-        left = message["total"] - message["done"]
-        if message["what"] == "shards" and left > 1:
-            self.wanted = self.team.size
+            # A job with several shards left has work for all.
+            if message["what"] == "shards" and message["total"] - message["done"] > 1:
+                self.wanted = self.team.size
 
     def _ended(self, name: str) -> None:
         job = self.left.pop(name, None)
@@ -329,6 +303,5 @@ class _Watch:
         if result.status == "done":
             # A worker may have stored a shard too late.
             shutil.rmtree(JobFolder.of(self.run.folder, name).shards, ignore_errors=True)
-        error = result.error or ""
-        self.run.mark(name, result.status, error)
+        self.run.mark(name, result.status, result.error or "")
         self.notify("penchant_job_finished", run=self.run, job=job, result=result)

@@ -23,27 +23,15 @@ def selected(jobs: Sequence[Job], only: Sequence[str] = ()) -> list[Job]:
     for pattern in only:
         # A mistyped name would look like a run without jobs.
         if not any(_is_like(job, pattern) for job in jobs):
-            known: set[str] = set()
-            for job in jobs:
-                known.update(_labels(job))
-            near = suggestion(pattern, known)
+            near = suggestion(pattern, {label for job in jobs for label in _labels(job)})
             raise Error(f"no job is like {pattern!r}{near}")
-    chosen = list(jobs)
-    if only:
-        chosen = [job for job in jobs if _is_chosen(job, only)]
-    return chosen
+    return [job for job in jobs if not only or any(_is_like(job, each) for each in only)]
 
 
 def _labels(job: Job) -> list[str]:
     """Those of its probe, architecture and dataset."""
-    labels = job.labels
-    return [str(labels[axis]) for axis in labels if axis != "seed"]
-
-
-def _is_chosen(job: Job, only: Sequence[str]) -> bool:
-    return any(_is_like(job, pattern) for pattern in only)
+    return [str(label) for axis, label in job.labels.items() if axis != "seed"]
 
 
 def _is_like(job: Job, pattern: str) -> bool:
-    names = [job.id, *_labels(job)]
-    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in [job.id, *_labels(job)])

@@ -67,17 +67,8 @@ class Shard:
         # An architecture may hold arrays, whose text is cut; its options go in by content.
         scope = attrs.evolve(self.scope, architecture=None)
         replaced = self.scope.architecture
-        network = ""
-        if replaced is not None:
-            network = f"{replaced.name} {plain(replaced.options())}"
-        texts = [
-            key,
-            function,
-            repr(self.item),
-            repr(scope),
-            network,
-            shared,
-        ]
+        network = "" if replaced is None else f"{replaced.name} {plain(replaced.options())}"
+        texts = [key, function, repr(self.item), repr(scope), network, shared]
         text = "\n".join(texts)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -91,19 +82,11 @@ def ranges(networks: int | range, shard_size: int) -> list[range]:
     numbers = range(networks) if isinstance(networks, int) else networks
     if shard_size < 1:
         raise Error(f"shard_size must be at least 1, found {shard_size}")
-
     count = len(numbers)
-    shards = count // shard_size
-    if shards > LARGEST_MAP:
+    if count // shard_size > LARGEST_MAP:
         found = f"{count} networks in shards of {shard_size}"
         raise Error(f"expected at most {LARGEST_MAP} shards, found {found}")
-
-    blocks = []
-    for start in range(0, count, shard_size):
-        end = start + shard_size
-        block = numbers[start:end]
-        blocks.append(block)
-    return blocks
+    return [numbers[start : start + shard_size] for start in range(0, count, shard_size)]
 
 
 def json_like(item: Any, function: Callable[..., Any]) -> Any:
@@ -134,20 +117,13 @@ def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str
 
     arrays = {}
     for name, value in (shared or {}).items():
-        array = host_array(value)
-        dtype = array.dtype
-        if dtype.kind not in "biufc":
-            raise Error(f"shared {name!r} must be an array of numbers, found {dtype}")
-        arrays[name] = array
-    digest = content_hash(arrays) if arrays else ""
-    return arrays, digest
+        arrays[name] = array = host_array(value)
+        if array.dtype.kind not in "biufc":
+            raise Error(f"shared {name!r} must be an array of numbers, found {array.dtype}")
+    return arrays, content_hash(arrays) if arrays else ""
 
 
-def pack(
-    answer: Any,
-    function: Callable[..., Any],
-    notes: dict[str, Any],
-) -> dict[str, Any]:
+def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
     """A shard's answer as a file holds it, the same whether it was done here or elsewhere.
 
     Args:
@@ -178,15 +154,13 @@ def pack(
         # Strided views are summed in another order than the same numbers read from a file.
         arrays[name] = array.copy(order="C") if array.ndim else array
     # The order of names, which values and arrays have lost between them.
-    notes = {**notes, "values": values, "order": list(answer)}
-    text = json.dumps(notes)
+    text = json.dumps({**notes, "values": values, "order": list(answer)})
     return {**arrays, NOTES: np.asarray(text)}
 
 
 def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answer of a shard, and its notes."""
-    text = str(arrays[NOTES])
-    notes = json.loads(text)
+    notes = json.loads(str(arrays[NOTES]))
     values = notes["values"]
     answer: dict[str, Any] = {}
     # As the function returned it: what is not an array stands in the notes.
@@ -263,7 +237,6 @@ class ShardStore:
         import numpy as np
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        identity = shard.identity(self.key, shared)
-        named = {IDENTITY: np.asarray(identity), **arrays}
+        named = {IDENTITY: np.asarray(shard.identity(self.key, shared)), **arrays}
         # A shard that a power cut takes is computed again; waiting for the disk costs more.
         write_arrays(self.path(shard), named, durable=False)

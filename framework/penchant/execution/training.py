@@ -32,20 +32,15 @@ def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
             network, samples = finished(single)
         except FloatingPointError:
             continue
-        error = _test_error(network, samples, single.loss)
-        judged.append((error, single))
-
+        judged.append((_test_error(network, samples, single.loss), single))
     count = len(training.learning_rates)
     if not judged:
         raise Error(f"training diverged at every one of {count} learning rates")
     # By the error alone: recipes of equal error cannot be ordered.
     error, best = min(judged, key=lambda pair: pair[0])
 
-    # What a result tells of the choice.
     diverged = count - len(judged)
-    lost = ""
-    if diverged:
-        lost = f", {diverged} of which diverged"
+    lost = f", {diverged} of which diverged" if diverged else ""
     found = f"smallest test error ({error:.4g}) of {count} rates{lost}"
     return best, f"{best.learning_rate:g}, {found}"
 
@@ -55,9 +50,7 @@ def _test_error(network: Any, samples: Any, loss: str) -> float:
     from penchant_numerics.trainer import evaluate
 
     value, accuracy = evaluate(network, samples, loss=loss)
-    if are_classes(samples.labels):
-        return float(1 - accuracy)
-    return float(value)
+    return float(1 - accuracy if are_classes(samples.labels) else value)
 
 
 def are_classes(labels: Any) -> bool:
@@ -77,12 +70,9 @@ def learnt_nothing(network: Any, samples: Any) -> str:
     some = samples.select(slice(0, JUDGED))
     _, accuracy = evaluate(network, some)
     # Always guessing the most frequent class; within two errors of that nothing was learnt.
-    most = float(labels.bincount().max())
-    chance = most / len(labels)
-    variance = chance * (1 - chance)
-    error = (variance / len(some.labels)) ** 0.5
+    chance = float(labels.bincount().max()) / len(labels)
+    error = (chance * (1 - chance) / len(some.labels)) ** 0.5
     if accuracy > chance + 2 * error:
         return ""
-
     guess = f"guessing the most frequent class gives {chance:.3f}"
     return f"nothing was learnt: training accuracy {accuracy:.3f}, {guess}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import attrs
@@ -16,7 +17,6 @@ from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import run_shard
 from penchant.execution.progress import Reporter, report, reporting
-from penchant.execution.sharing import SharingPool
 from penchant.execution.tasks import Claim, Pause, Queue, released
 from penchant.experiments.jobs import Job
 from penchant.results.job_folder import JobFolder
@@ -38,7 +38,7 @@ class Assignment:
         devices: Workers so many numbers apart have the same device.
         threads: Threads of each.
         attempts: How often a task may crash its worker.
-        without: Plugins that the command leaves out.
+        listeners: Plugins that are told of results.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class Assignment:
     devices: int
     threads: int
     attempts: int
-    without: tuple[str, ...] = ()
+    listeners: tuple[EntryPoint, ...] = ()
 
     def worker(self, number: int) -> str:
         """The name of a worker."""
@@ -165,17 +165,17 @@ class Worker:
             keep_result(job, folder, Result(), error=error, details=where)
         elif len(claim.attempts) >= self.assignment.attempts:
             error = self.queue.crash_of("the job", claim)
-            keep_result(job, folder, Result(), error=error, killed=True)
+            keep_result(job, folder, Result(), error=error, extra={"killed_workers": True})
         else:
             claim.begin()
             report({"job": job.id, "started": True})
             run_job(
                 job,
                 folder,
-                pool=SharingPool(self, claim),
+                pool=maps.SharingPool(self, claim),
                 worker=self.index,
                 note=self.assignment.notes.get(job.id, note),
-                without=self.assignment.without,
+                listeners=self.assignment.listeners,
             )
         self.queue.end(job.id)
         claim.finish()

@@ -52,6 +52,7 @@ class Plugin:
     reason: str = ""
     components: tuple[type[Component], ...] = ()
     manager: pluggy.PluginManager | None = None
+    point: EntryPoint | None = None
 
     @property
     def status(self) -> str:
@@ -164,6 +165,14 @@ class Plugins:
             with contextlib.suppress(Warning):
                 warnings.warn(problem, stacklevel=2)
 
+    def listening(self, hook: str) -> tuple[EntryPoint, ...]:
+        """The entry points of plugins that implement an event hook, for other processes."""
+        found = []
+        for each in self.plugins:
+            if each.point and each.manager and getattr(each.manager.hook, hook).get_hookimpls():
+                found.append(each.point)
+        return tuple(found)
+
     def with_listener(self, name: str, listener: object) -> Plugins:
         """The same plugins and one more that only listens to events."""
         manager = _manager()
@@ -241,6 +250,12 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     return Plugins(plugins, without)
 
 
+@functools.lru_cache(maxsize=8)
+def load_only(points: tuple[EntryPoint, ...]) -> Plugins:
+    """The plugins of these entry points, once per process: no others are looked for."""
+    return Plugins(_try(_Source.of(point)) for point in points)
+
+
 def _manager() -> pluggy.PluginManager:
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
@@ -260,7 +275,7 @@ def _try(source: _Source) -> Plugin:
         raise
     except BaseException as error:  # a plugin may even raise SystemExit
         return Plugin(*described, reason=_reason(error))
-    return Plugin(*described, components=components, manager=manager)
+    return Plugin(*described, components=components, manager=manager, point=source.point)
 
 
 def _reason(error: BaseException) -> str:

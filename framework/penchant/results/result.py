@@ -212,11 +212,7 @@ def to_json(result: Result) -> dict[str, Any]:
     }
     # Of arrays what they are; their numbers are in a file of their own.
     arrays = {
-        name: {
-            "shape": list(array.shape),
-            "dtype": str(array.dtype),
-            "about": about.get(name, ""),
-        }
+        name: {"shape": list(array.shape), "dtype": str(array.dtype), "about": about.get(name, "")}
         for name, array in result.arrays.items()
     }
     return {

@@ -11,13 +11,7 @@ import attrs
 from penchant.errors import Error
 from penchant.extras import extra
 from penchant.results.evidence import Pooled, against_null
-from penchant.results.files import (
-    SCHEMA,
-    NewerSchemaError,
-    read_json,
-    write_json,
-    writing_failed,
-)
+from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json, writing_failed
 from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result, read_result

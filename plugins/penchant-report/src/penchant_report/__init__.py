@@ -27,10 +27,12 @@ def penchant_commands(cli: click.Group) -> None:
 @penchant.hookimpl
 def penchant_result_stored(job: Any, folder: Path, result: Any) -> None:
     """Draw the figures of a job where its result was computed."""
+    target = type(job.probe.component).figures
+    if not target or not job.settings.figures:
+        return
     from penchant_report import drawing
 
-    target = type(job.probe.component).figures
-    if not target or not job.settings.figures or drawing.is_drawn(folder):
+    if drawing.is_drawn(folder):
         return
     problem = drawing.draw(folder, target, result)
     if problem:

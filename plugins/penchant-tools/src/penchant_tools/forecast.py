@@ -25,6 +25,7 @@ from penchant.execution.attempts import run_job
 from penchant.execution.environment import default_workers, peak_memory, place
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
+from penchant.plugins import discovery
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
 from penchant_numerics.rehearsal import Clock, rehearsed
@@ -313,7 +314,8 @@ def _rehearsed(name: str, job: Job, folder: Path, workers: int) -> Cell:
         with rehearsed(clock), _given_up(clock, LONGEST), warnings.catch_warnings():
             # Numbers that stand for others may well not be finite.
             warnings.simplefilter("ignore")
-            result = run_job(job, folder, pool=pool)
+            listeners = discovery.load().listening("penchant_result_stored")
+            result = run_job(job, folder, pool=pool, listeners=listeners)
     except GivenUpError as error:
         # It was raised outside of the probe: while a result was kept, or a figure drawn.
         result = Result(record={"error": type(error).__name__})
