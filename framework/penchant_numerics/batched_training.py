@@ -87,7 +87,7 @@ class Trains(Protocol):
         function: Callable[..., Any],
         items: Sequence[Any],
         **named: Any,
-    ) -> Iterator:
+    ) -> Iterator[Any]:
         """Yield what a function makes of every item, each a shard."""
 
 

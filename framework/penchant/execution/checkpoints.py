@@ -151,7 +151,7 @@ class Checkpoints:
         with atomic(temporary) as file:
             torch.save(_on_host(state), file)
             file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         step = state["step"]
         ending = digest[:_DIGITS]
         path = self.folder / f"{kind}-{step}-{ending}.pt"
