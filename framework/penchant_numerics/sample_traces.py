@@ -165,7 +165,7 @@ class _Passes:
         """|gradient|^2 (n,) of all other parameters towards one column."""
         if self._vectorised:
             try:
-                return _vectorised_squares(rest, inputs, column)
+                return self._vectorised_squares(rest, inputs, column)
             except RuntimeError as error:  # an operation without a rule for batches
                 if not lacks_batching(error):
                     raise
@@ -181,20 +181,19 @@ class _Passes:
             parts.append(_square_sum(gradients))
         return torch.stack(parts)
 
+    @torch.no_grad()
+    def _vectorised_squares(self, outputs: Outputs, inputs: Tensor, column: Tensor) -> Tensor:
+        """|gradient|^2 (n,) of all samples at once."""
 
-@torch.no_grad()
-def _vectorised_squares(outputs: Outputs, inputs: Tensor, column: Tensor) -> Tensor:
-    """|gradient|^2 (n,) of all samples at once."""
+        def square(x: Tensor, weights: Tensor) -> Tensor:
+            def value(values: Sequence[Tensor]) -> Tensor:
+                made = outputs(values, x[None])[0]
+                return (made * weights).sum()
 
-    def square(x: Tensor, weights: Tensor) -> Tensor:
-        def value(values: Sequence[Tensor]) -> Tensor:
-            made = outputs(values, x[None])[0]
-            return (made * weights).sum()
+            gradients = grad(value)(list(outputs.values))
+            return _square_sum(gradients)
 
-        gradients = grad(value)(list(outputs.values))
-        return _square_sum(gradients)
-
-    return vmap(square)(inputs, column)
+        return vmap(square)(inputs, column)
 
 
 def _parameter(layer: str, kind: str) -> str:

@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -475,7 +475,16 @@ def _centred_ranks(values: Array) -> Tensor:
 # ---- nulls
 
 
-def null_of(values: Numbers, *, value: float | None = None) -> dict[str, float | None]:
+class Null(TypedDict):
+    """The fields of a quantity that say what no effect looks like."""
+
+    null: float
+    null_spread: float | None
+    null_stderr: float | None
+    p: NotRequired[float | None]
+
+
+def null_of(values: Numbers, *, value: float | None = None) -> Null:
     """The fields of a quantity that say what no effect looks like: `null`, its spread and error.
 
     Args:
@@ -496,7 +505,7 @@ def null_of(values: Numbers, *, value: float | None = None) -> dict[str, float |
     if count > 1:
         spread = float(numbers.std(ddof=1))
         stderr = spread / math.sqrt(count)
-    fields = {
+    fields: Null = {
         "null": float(numbers.mean()),
         "null_spread": spread,
         "null_stderr": stderr,

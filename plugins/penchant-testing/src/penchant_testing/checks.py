@@ -20,7 +20,8 @@ from penchant.components.targets import check_parameters, resolve
 from penchant.components.training import Training
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
-from penchant.plugins.discovery import Offer, check_declaration
+from penchant.plugins.declaration_checks import check_declaration
+from penchant.plugins.discovery import Offer
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
