@@ -202,7 +202,7 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
         for _ in range(2):
             # A context of its own each time, as two jobs would have it.
             scope = context(carrier, folder, estimators=estimators, **parts)
-            estimate = scope.estimator(role.name)
+            estimate = scope.estimator(role)
             answers.append(estimate(**call))
     return answers[0]
 

@@ -134,7 +134,8 @@ def learning_coefficient(
 
 
 def _unknown(by_chain: Tensor, problems: tuple[str, ...]) -> Coefficient:
-    return Coefficient(*[math.nan] * 9, by_chain, problems)
+    numbers = dict.fromkeys(Coefficient._fields[:9], math.nan)
+    return Coefficient(**numbers, by_chain=by_chain, problems=problems)
 
 
 def _slope(parts: Tensor) -> tuple[float, float]:

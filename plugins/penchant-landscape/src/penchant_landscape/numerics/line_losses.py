@@ -58,7 +58,9 @@ class Landscape:
         self.passed = len(samples.labels) if batch_norm == "batch" else PASS
 
     @torch.no_grad()
-    def measure(self, points: Iterable[Tensor], buffers: Iterable[dict] | None = None) -> Measured:
+    def measure(
+        self, points: Iterable[Tensor], buffers: Iterable[dict[str, Tensor]] | None = None
+    ) -> Measured:
         """Losses at points.
 
         Args:

@@ -82,7 +82,8 @@ class NetworkEnergy:
         return torch.cat(found)
 
     def _labels(self, size: int) -> tuple[Tensor, ...]:
-        return self.samples.labels.split(size)
+        labels: tuple[Tensor, ...] = self.samples.labels.split(size)
+        return labels
 
     def _of_one(self, parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
         """Losses (n,) of one network."""
