@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from penchant_numerics import memory
 from penchant_numerics.data import Samples
+from penchant_numerics.estimator_context import EstimatorContext
 from penchant_numerics.stacked import OneByOne, Stacked, group_size, stack_trainings
 from penchant_numerics.stacked_training import stacking_obstacle, step_bytes
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
@@ -55,11 +56,9 @@ Evaluate = Callable[[Any, Learner], Any]
 Group = list[tuple[Any, Learner]]
 
 
-class Trains(Protocol):
+class Trains(EstimatorContext, Protocol):
     """What trains and spreads work over shards; a probe's context does."""
 
-    device: torch.device
-    dtype: torch.dtype
     training: Any
     architecture: Any
 
@@ -69,9 +68,6 @@ class Trains(Protocol):
         outputs: int | None = None,
     ) -> nn.Module:
         """A network of the architecture."""
-
-    def generator(self, *keys: Any) -> torch.Generator:
-        """Random numbers of these keys."""
 
     def train(
         self,
@@ -87,7 +83,7 @@ class Trains(Protocol):
         function: Callable[..., Any],
         items: Sequence[Any],
         **named: Any,
-    ) -> Iterator:
+    ) -> Iterator[Any]:
         """Yield what a function makes of every item, each a shard."""
 
 

@@ -193,11 +193,11 @@ def _cotangents(p: Tensor, within: Tensor, others: Sequence[int]) -> Tensor:
 
 def _fitting_batch(outputs: Outputs, inputs: Tensor, classes: int) -> int:
     """Samples a pass, by what one of them takes forth and back."""
-    options = {"device": inputs.device, "dtype": outputs.layout.dtype}
+    device, dtype = inputs.device, outputs.layout.dtype
 
     def passed(given: Tensor) -> None:
-        row = torch.empty(outputs.layout.size, **options)
-        cotangents = torch.zeros(1, len(given), classes, **options)
+        row = torch.empty(outputs.layout.size, device=device, dtype=dtype)
+        cotangents = torch.zeros(1, len(given), classes, device=device, dtype=dtype)
         pulled_back(outputs, given, cotangents, [row], batch=len(given))
 
     most = batch_size(inputs.device)

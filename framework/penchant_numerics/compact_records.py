@@ -8,7 +8,7 @@ linear in a tangent does not depend on its value, so that its shape is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -16,6 +16,8 @@ from torch import Tensor
 
 # a constant, as it is or packed, and what tells the same ones
 Restore = Callable[[], Tensor]
+# memory, offset, shape, strides and type of a tensor
+Key = tuple[int, int | torch.SymInt, torch.Size, tuple[int, ...], torch.dtype]
 
 
 class Packed(Protocol):
@@ -99,13 +101,13 @@ class SavedTensors:
 
     def __init__(self, is_tangent: Callable[[Tensor], bool]) -> None:
         self._is_tangent = is_tangent
-        self._kept: dict[Hashable, Tensor | Packed] = {}
+        self._kept: dict[Key, Tensor | Packed] = {}
 
     def hooks(self) -> torch.autograd.graph.saved_tensors_hooks:
         """To be active during the pass."""
         return torch.autograd.graph.saved_tensors_hooks(self._save, self._load)
 
-    def _save(self, tensor: Tensor) -> Hashable | Shape:
+    def _save(self, tensor: Tensor) -> Key | Shape:
         if self._is_tangent(tensor):
             return Shape(tensor)
         # the memory comes first: `pack` asks for it
@@ -119,7 +121,7 @@ class SavedTensors:
         self._kept[key] = tensor.detach()
         return key
 
-    def _load(self, saved: Hashable | Shape) -> Tensor:
+    def _load(self, saved: Key | Shape) -> Tensor:
         if isinstance(saved, Shape):
             return saved.restore()
         kept = self._kept[saved]

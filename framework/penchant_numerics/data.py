@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,10 +13,10 @@ from torch import Generator, Tensor
 WHOLE = (torch.int32, torch.int64)  # types of tokens; others are features or pixels
 
 
-def stored_type(inputs: Any) -> torch.dtype:
+def stored_type(inputs: Tensor) -> torch.dtype:
     """The type of numbers that inputs have where they are stored."""
-    stored = getattr(inputs, "stored_dtype", None)
-    return inputs.dtype if isinstance(inputs, Tensor) or stored is None else stored()
+    stored: Callable[[], torch.dtype] | None = getattr(inputs, "stored_dtype", None)
+    return inputs.dtype if stored is None else stored()
 
 
 def in_precision(inputs: Tensor, dtype: torch.dtype) -> Tensor:
@@ -44,7 +44,7 @@ class Samples(NamedTuple):
             self.labels.to(device, kind),
         )
 
-    def select(self, indices: Tensor) -> Samples:
+    def select(self, indices: Tensor | slice) -> Samples:
         """The samples with these indices, in their order."""
         return Samples(
             self.inputs[indices],

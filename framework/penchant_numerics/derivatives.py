@@ -49,9 +49,11 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
             outputs = network(x)
             return first_output(outputs).sum()
 
-        return torch.func.grad(total)(points)
+        gradients: Tensor = torch.func.grad(total)(points)
+        return gradients
 
-    return ensemble.map(at_all_points).flatten(2)
+    found: Tensor = ensemble.map(at_all_points)
+    return found.flatten(2)
 
 
 def chunk_size(device: torch.device) -> int:

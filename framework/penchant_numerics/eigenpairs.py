@@ -276,11 +276,11 @@ class _KrylovSpace:
 
     def _fresh(self) -> Tensor:
         """A random unit vector outside the space."""
-        (start,) = random_starts(1, self.A, generator=self.generator)
+        start = random_starts(1, self.A, generator=self.generator)[0]
         for _ in range(2):
             inner = self.basis @ start
             start = start - self.basis.T @ inner
-            length = torch.linalg.vector_norm(start)
+            length: Tensor = torch.linalg.vector_norm(start)
             start = start / length
         return start
 
@@ -431,7 +431,7 @@ def _new_directions(basis: Tensor, image: Tensor) -> Tensor:
     _, lengths, rows = torch.linalg.svd(image, full_matrices=False)
     fresh = rows[lengths > _DEPENDENT * scale]
     fresh = _outside(fresh, basis)
-    Q = torch.linalg.qr(fresh.T).Q
+    Q: Tensor = torch.linalg.qr(fresh.T).Q
 
     # no more than there is room for
     filled, size = basis.shape
@@ -465,7 +465,7 @@ def _ordered(values: Tensor, order: str) -> Tensor:
 
 def _orthonormal(rows: Tensor) -> Tensor:
     """Rows of the same span that are orthonormal."""
-    Q = torch.linalg.qr(rows.T).Q
+    Q: Tensor = torch.linalg.qr(rows.T).Q
     return Q.T.contiguous()
 
 

@@ -98,7 +98,8 @@ class Ensemble:
         """The network with this state, a function of a batch."""
 
         def network(inputs: Tensor) -> Tensor:
-            return torch.func.functional_call(self.module, state, (inputs,))
+            outputs: Tensor = torch.func.functional_call(self.module, state, (inputs,))
+            return outputs
 
         return network
 
@@ -358,7 +359,7 @@ class _Recorder(TorchDispatchMode):
     """Notes the in-place operations of a construction, and what cannot be replayed."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.operations: list[_Noted] = []
         self.random_elsewhere = False
 
@@ -405,11 +406,11 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
     # what fills another tensor, or part of one, is replayed only if it is not random
     plan: Plan = []
     for tensor, operation, arguments, keywords in recorder.operations:
-        name = names.get((tensor.data_ptr(), tensor.shape))
+        filled = names.get((tensor.data_ptr(), tensor.shape))
         random = _is_random(operation)
         plain = _is_plain(arguments, keywords) and tensor.is_contiguous()
-        if name is not None and plain:
-            plan.append(Operation(name, operation, arguments, random))
+        if filled is not None and plain:
+            plan.append(Operation(filled, operation, arguments, random))
         elif random:
             return module, None
     return module, plan

@@ -330,7 +330,8 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     own_mirror = (doubled == 0).all(-1)
     shared = 2 - own_mirror.to(values.dtype)
     points = math.prod(shape)
-    return found * shared / points
+    spectrum: Tensor = found * shared / points
+    return spectrum
 
 
 def layout(

@@ -133,7 +133,7 @@ def conventions(loss: str, reduction: str, *, sequences: bool = False) -> dict[s
     return losses.conventions(loss, reduction, sequences=sequences)
 
 
-def counted_samples(data: Sequence[Tensor | None], loss: str) -> tuple[Tensor, Tensor | None]:
+def counted_samples(data: tuple[Tensor, Tensor | None], loss: str) -> tuple[Tensor, Tensor | None]:
     """Inputs and labels without the samples that the loss leaves out.
 
     Cross-entropy ignores the label -100. Its mean is over the others, so that batches would have to
@@ -283,7 +283,7 @@ class GaussNewton(Operator):
         """Keep the first linearisation, and make those of other batches, while they fit."""
         # tangents, as large as all parameters, are one set for all batches
         number = torch.finfo(self.dtype).bits // 8
-        used = self.size * number if self.route == "dual" else 0
+        used: float = self.size * number if self.route == "dual" else 0
         used += a_sample * len(first)
         if used > self.keep:
             return
@@ -292,11 +292,11 @@ class GaussNewton(Operator):
         for inputs in others:
             if used + a_sample * len(inputs) > self.keep:
                 break
-            line = self._linearised(inputs)
+            another = self._linearised(inputs)
             # another batch may take another way through the network
-            if line is None:
+            if another is None:
                 break
-            self._lines.append(line)
+            self._lines.append(another)
             used += a_sample * len(inputs)
         self.kept_bytes = round(used)
 
@@ -348,7 +348,8 @@ class GaussNewton(Operator):
 
     def _batches(self) -> Iterable[Tensor]:
         """The inputs, pass by pass."""
-        return self.inputs.split(self.batch)
+        batches: Iterable[Tensor] = self.inputs.split(self.batch)
+        return batches
 
     def _check_unchanged(self) -> None:
         """Refuse to use what was kept for other parameters."""
@@ -568,7 +569,8 @@ class GaussNewton(Operator):
             tangents = line.jvp(rows)
         # L^T J v
         made = loss_factor_times(values, tangents, self.loss, transposed=True)
-        return made * (self._weights(number) * self.scale**0.5)
+        root: float = self.scale**0.5
+        return made * (self._weights(number) * root)
 
     def _dual_tangents(self, rows: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs (n, C), and J v (k, n, C) by a pass a vector."""

@@ -23,7 +23,7 @@ LARGEST = 8192  # rows up to which an exact spectrum is computed: a matrix of ha
 
 def gauss_newton_gram(
     network: nn.Module,
-    data: Sequence[Tensor | None],
+    data: tuple[Tensor, Tensor | None],
     *,
     loss: str = "cross-entropy",
     parameters: str | Sequence[str] | None = None,
@@ -49,8 +49,9 @@ def gauss_newton_gram(
     # refuses what is not known
     conventions(loss, reduction)
     inputs, labels = data
-    options = {"parameters": parameters, "batch": batch, "memory": memory}
-    (K,) = gram_matrices(network, inputs, None, whole=True, **options).values()
+    (K,) = gram_matrices(
+        network, inputs, None, whole=True, parameters=parameters, batch=batch, memory=memory
+    ).values()
     outputs = Outputs(network, parameters)
     values = _outputs(outputs, inputs, batch)
     counted = torch.ones_like(values[..., :1])
@@ -78,7 +79,7 @@ def _outputs(outputs: Outputs, inputs: Tensor, batch: int | None) -> Tensor:
 
 def gauss_newton_spectrum(
     network: nn.Module,
-    data: Sequence[Tensor | None],
+    data: tuple[Tensor, Tensor | None],
     *,
     loss: str = "cross-entropy",
     parameters: str | Sequence[str] | None = None,
@@ -129,7 +130,7 @@ def gauss_newton_spectrum(
     )
     # a matrix in sample space may have more rows than there are parameters
     rounding = torch.finfo(gram.dtype).eps * rows
-    values = torch.linalg.eigvalsh(gram.double()).flip(0)
+    values: Tensor = torch.linalg.eigvalsh(gram.double()).flip(0)
     above = values > rounding * values[0]
     size = outputs.layout.size
     return values[above][:size]

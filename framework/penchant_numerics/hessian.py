@@ -102,7 +102,10 @@ class Hessian(Operator):
 
         # the data
         samples = samples_of(data, self.device, self.dtype)
-        self.inputs, self.labels = counted_samples(samples, loss)
+        self.inputs, labels = counted_samples(samples, loss)
+        if labels is None:
+            raise ValueError("expected inputs and labels, found no labels")
+        self.labels = labels
         sequences = are_sequences(self.labels)
         self.conventions = conventions(loss, reduction, sequences=sequences)
         self.scale = 1.0
@@ -278,9 +281,13 @@ class Hessian(Operator):
     ) -> None:
         """Add a batch's products with so many rows at a time."""
 
-        def product(row: Tensor) -> Sequence[Tensor] | None:
-            return record.times(self.layout.split(row), keep=True)
+        def product(row: Tensor) -> Sequence[Tensor]:
+            made = record.times(self.layout.split(row), keep=True)
+            assert made is not None  # some parameters move
+            return made
 
+        if not record.moving:
+            return
         for some, block in zip(total.split(together), rows.split(together)):
             self.layout.add_(some, torch.vmap(product)(block))
 
@@ -323,14 +330,25 @@ def residual(
     # each may keep half
     if keep is not None:
         keep = keep // 2
-    options = {
-        "loss": loss,
-        "parameters": parameters,
-        "trainable_only": trainable_only,
-        "reduction": reduction,
-        "batch": batch,
-        "keep": keep,
-    }
-    hessian = Hessian(network, data, **options)
-    gauss_newton = GaussNewton(network, data, check=False, **options)
+    hessian = Hessian(
+        network,
+        data,
+        loss=loss,
+        parameters=parameters,
+        trainable_only=trainable_only,
+        reduction=reduction,
+        batch=batch,
+        keep=keep,
+    )
+    gauss_newton = GaussNewton(
+        network,
+        data,
+        loss=loss,
+        parameters=parameters,
+        trainable_only=trainable_only,
+        reduction=reduction,
+        batch=batch,
+        keep=keep,
+        check=False,
+    )
     return hessian - gauss_newton

@@ -109,7 +109,8 @@ def cka(
         raise ValueError(
             f"the unbiased norms of these kernels are not positive: {len(left)} samples are too few"
         )
-    return inner(left, right) / squares**0.5
+    scale: float = squares**0.5
+    return inner(left, right) / scale
 
 
 def _over_pairs(K: Tensor, L: Tensor) -> float:

@@ -194,14 +194,14 @@ class KernelLayers:
         # and layers that have inputs and errors
         for name in self.factored:
             use = self._uses[name]
-            size = LayerSize(
+            layer = LayerSize(
                 positions=use.positions,
                 width=use.width,
                 units=use.units,
                 outputs=self.classes,
             )
-            raw += size.factors
-            kept += size.kept
+            raw += layer.factors
+            kept += layer.kept
         number = torch.finfo(layout.dtype).bits // 8
         return raw * number, kept * number
 

@@ -86,14 +86,16 @@ def range_basis(V: Tensor) -> Tensor:
     U, singular, _ = torch.linalg.svd(R)
     largest = singular.max()
     if not largest > 0:
-        return Q[:, :0]
+        nothing: Tensor = Q[:, :0]
+        return nothing
 
     # a root, because rounding errors add up at random
     rounding = torch.finfo(V.dtype).eps
     tolerance = max(V.shape) ** 0.5 * _ROUNDINGS * rounding
     counted = singular > tolerance * largest
     rank = int(counted.sum())
-    return Q @ U[:, :rank]
+    basis: Tensor = Q @ U[:, :rank]
+    return basis
 
 
 def knock_out_matrix(A: Tensor, B: Tensor) -> Tensor:

@@ -87,13 +87,13 @@ class _Run:
         self.betas: list[float] = []
         self._unread: list[tuple[_Number, _Number]] = []
         self._read_every = 1 if start.device.type == "cpu" else _READ_EVERY
-        self.basis = None
+        self.basis: Tensor | None = None
         if orthogonal:
             self.basis = start.new_empty(steps, len(start))
 
         # the first vector
         start = self._unlocked(start)
-        self.previous = None
+        self.previous: Tensor | None = None
         self.vector = start / _norm(start)
         self._beta: _Number = 0.0
 
@@ -115,7 +115,7 @@ class _Run:
         # and, with a basis, along all of them
         if self.basis is not None:
             self.basis[self.made] = self.vector
-            w = self._reorthogonalised(w, self.made + 1)
+            w = _reorthogonalised(w, self.basis[: self.made + 1])
 
         # a new direction that is only rounding ends the run
         self._beta = _norm(w)
@@ -142,15 +142,6 @@ class _Run:
                 break
         # steps behind the end are forgotten
         self._unread = []
-
-    def _reorthogonalised(self, w: Tensor, filled: int) -> Tensor:
-        """A vector without its parts along the basis."""
-        kept = self.basis[:filled]
-        # twice is enough (Giraud et al., 2005)
-        for _ in range(2):
-            inner = kept @ w
-            w = w - kept.T @ inner
-        return w
 
     def _unlocked(self, w: Tensor) -> Tensor:
         """A vector without its part in the locked space."""
@@ -252,12 +243,22 @@ def _above_zero(value: _Number) -> _Number:
     return value
 
 
+def _reorthogonalised(w: Tensor, basis: Tensor) -> Tensor:
+    """A vector without its parts along the rows of a basis."""
+    # twice is enough (Giraud et al., 2005)
+    for _ in range(2):
+        inner = basis @ w
+        w = w - basis.T @ inner
+    return w
+
+
 def _fetched(pairs: list[tuple[_Number, _Number]]) -> list[tuple[float, float]]:
     """Pairs of numbers in the host's memory, fetched from a device at once."""
     waiting = []
     for pair in pairs:
-        if isinstance(pair[0], Tensor):
-            waiting.append(torch.stack(pair))
+        alpha, beta = pair
+        if isinstance(alpha, Tensor) and isinstance(beta, Tensor):
+            waiting.append(torch.stack((alpha, beta)))
     # the host waits once for all of them
     numbers = pairs
     if waiting:

@@ -234,7 +234,7 @@ def _locked_rows(vectors: Tensor, factor: Factor | None) -> Tensor:
         return rows
     # V^T x has the length sqrt(lambda)
     rows = factor.adjoint(rows)
-    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return rows / lengths
 
 
@@ -285,8 +285,7 @@ def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
     values, vectors = torch.linalg.eigh(T.matrix())
     residuals = T.next * vectors[-1].abs()
     largest = float(values.abs().max())
-    rounding = torch.finfo(T.basis.dtype).eps
-    tolerance = rounding**0.5 * largest
+    tolerance = T.precision**0.5 * largest
 
     # how far out each is; those that have not converged come last
     middle = values.median()
@@ -378,7 +377,8 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
 def _tolerance(T: Tridiagonal, nodes: Tensor) -> float:
     """How far two findings of one eigenvalue may be apart."""
     largest = float(nodes.abs().max())
-    return T.precision**0.5 * largest
+    root: float = T.precision**0.5
+    return root * largest
 
 
 @dataclass(frozen=True)

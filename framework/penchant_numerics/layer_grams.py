@@ -12,7 +12,7 @@ computed, in strips of rows, and mirrored when all layers are in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -124,9 +124,11 @@ def put_features(target: Feature, start: int, part: Feature) -> None:
         part: Their features.
     """
     if isinstance(part, Rows):
+        assert isinstance(target, Rows)  # as `room_for` makes it
         end = start + len(part.rows)
         target.rows[start:end] = part.rows
         return
+    assert isinstance(target, Factored)
     end = start + len(part.inputs)
     target.inputs[start:end] = part.inputs
     target.errors[start:end] = part.errors
@@ -150,9 +152,12 @@ def add_gram(
         chunk_bytes: Bytes of gradients that may be formed at once.
     """
     if isinstance(left, Rows):
+        assert isinstance(right, Rows)  # of the same layer
         theirs = None if left is right else right.rows
         _add_inner(total, left.rows, theirs)
-    elif not (left.weight and LayerSize.of(left).by_positions):
+        return
+    assert isinstance(right, Factored)
+    if not (left.weight and LayerSize.of(left).by_positions):
         _add_by_gradients(total, left, right, chunk_bytes)
     elif left.inputs.shape[1] == 1 == right.inputs.shape[1]:
         _add_at_one_position(total, left, right)
@@ -265,7 +270,7 @@ def _add_by_gradients(total: Tensor, left: Factored, right: Factored, chunk_byte
     """Gradients of some units of the layer at a time."""
     units = _units_a_chunk(left, right, chunk_bytes)
     # errors of the same units in both batches
-    parts = ()
+    parts: Iterable[tuple[Tensor, Tensor]] = ()
     if left.weight:
         of_left = left.errors.split(units, dim=3)
         of_right = right.errors.split(units, dim=3)

@@ -58,6 +58,8 @@ class LayerPass:
         """What a layer saw, use by use, where it was kept."""
         found = []
         for use in self._uses[layer]:
+            if use.inputs is None:
+                raise ValueError(f"what layer {layer!r} was given was not kept")
             if use.inputs._version != use.version:
                 raise ValueError(
                     f"what layer {layer!r} was given is changed in place afterwards; expected a "
@@ -89,7 +91,7 @@ class LayerPass:
             )
         )
         # As many as a layer has uses, in the order of layers.
-        by_layer = {}
+        by_layer: dict[str, list[Tensor | None]] = {}
         for name, uses in self._uses.items():
             by_layer[name] = list(itertools.islice(found, len(uses)))
         return by_layer

@@ -57,9 +57,9 @@ def weight_matrix(module: nn.Module) -> Tensor:
     >>> weight_matrix(nn.Conv2d(2, 4, 3)).shape
     torch.Size([4, 18])
     """
-    if is_transposed(module):
-        return module.weight.T
-    return module.weight.flatten(1)
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    return weight.T if is_transposed(module) else weight.flatten(1)
 
 
 def takes_batch(module: nn.Module, inputs: Tensor) -> bool:

@@ -59,7 +59,7 @@ class Outputs:
         """Outputs on a batch, with these values of the parameters."""
         named = dict(zip(self.layout.names, values))
         with plain_kernels():
-            outputs = functional_call(self.network, named, (inputs,))
+            outputs: Tensor = functional_call(self.network, named, (inputs,))
         right = isinstance(outputs, Tensor) and outputs.dim() in (2, 3)
         if not right:
             kind = type(outputs).__name__
@@ -299,6 +299,7 @@ def _by_dual_numbers(
     layout = outputs.layout
     with torch.enable_grad():
         values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
+    assert tape is not None  # it was asked for
     if check:
         _compare(tape, [each.detach() for each in tangents], tangent.detach())
 

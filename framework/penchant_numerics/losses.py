@@ -112,7 +112,8 @@ def output_hessians(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     def of_sample(row: Tensor, label: Tensor) -> Tensor:
         return loss(row[None], label[None])
 
-    return torch.func.vmap(torch.func.hessian(of_sample))(outputs.detach(), labels).detach()
+    hessians: Tensor = torch.func.vmap(torch.func.hessian(of_sample))(outputs.detach(), labels)
+    return hessians.detach()
 
 
 def check_convex(hessians: Tensor, name: str) -> None:
@@ -180,9 +181,9 @@ class OwnGaussNewton(Operator):
             def outputs(*given: Any, inputs: Tensor = inputs) -> Tensor:
                 return self.outputs(given, inputs)
 
-            _, tangents = torch.func.jvp(outputs, values, along)
+            tangents: Tensor = torch.func.jvp(outputs, values, along)[1]
             curved = torch.einsum("nab,nb->na", hessians.to(tangents), tangents)
-            _, pull = torch.func.vjp(outputs, *values)
+            pull = torch.func.vjp(outputs, *values)[1]
             gradients = pull(curved)
             total += torch.cat([each.reshape(-1) for each in gradients])
         return total / len(self.inputs)

@@ -71,7 +71,7 @@ def available(device: torch.device | str) -> int:
 def _default_of_gpu(device: torch.device | str) -> int:
     """A power of two that leaves room: cards of one size have the same default."""
     room = int(_DEFAULT_SHARE * capacity(device)) // _sharing.get()
-    power = 2 ** (room.bit_length() - 1)
+    power: int = 2 ** (room.bit_length() - 1)
     return min(DEFAULT_BYTES["cuda"], power)
 
 

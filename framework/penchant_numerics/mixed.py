@@ -110,6 +110,12 @@ class MixedDerivative:
         self.names = [name for name, _ in module.named_parameters()]
         self.size = point.numel()
 
+    @property
+    def _h(self) -> float:
+        """The step of finite differences."""
+        assert self.step is not None  # else nothing asks for it
+        return self.step
+
     # ---- products
 
     @plain_kernels()
@@ -131,7 +137,7 @@ class MixedDerivative:
         gradient = functools.partial(_parameter_gradient(output), parameters)
 
         def along(v: Tensor) -> dict[str, Tensor]:
-            _, image = jvp(gradient, (self.point,), (v,))
+            image: dict[str, Tensor] = jvp(gradient, (self.point,), (v,))[1]
             return image
 
         # all directions at once
@@ -155,10 +161,10 @@ class MixedDerivative:
         of_inputs = _swapped(output)
         for start, inputs in self._displaced(0, self.size):
             last = start + len(inputs) // 2
-            weights = directions[:, start:last] / (2 * self.step)
+            weights = directions[:, start:last] / (2 * self._h)
             signed = torch.cat([weights, -weights], dim=1)
             on_batch = functools.partial(of_inputs, inputs)
-            _, pull = vjp(on_batch, parameters)
+            pull = vjp(on_batch, parameters)[1]
             (found,) = vmap(pull)(signed)
             total = {name: value + found[name] for name, value in total.items()}
         return total
@@ -180,8 +186,8 @@ class MixedDerivative:
 
         # the transpose of that derivative
         gradient = functools.partial(_parameter_gradient(output), parameters)
-        _, pull = vjp(gradient, self.point)
-        (rows,) = vmap(pull)(dict(cotangents))
+        pull = vjp(gradient, self.point)[1]
+        rows: Tensor = vmap(pull)(dict(cotangents))[0]
         return rows.flatten(1)
 
     def _adjoint_difference(
@@ -197,12 +203,12 @@ class MixedDerivative:
             on_batch = functools.partial(_swapped(output), inputs)
 
             def slope(u: State, outputs: Callable[[State], Tensor] = on_batch) -> Tensor:
-                _, along = jvp(outputs, (parameters,), (u,))
+                along: Tensor = jvp(outputs, (parameters,), (u,))[1]
                 return along
 
             slopes = vmap(slope)(dict(cotangents))
             forward, backward = slopes.chunk(2, dim=1)
-            apart = 2 * self.step
+            apart = 2 * self._h
             found.append((forward - backward) / apart)
         return torch.cat(found, dim=1)
 
@@ -429,15 +435,15 @@ class MixedDerivative:
             batch = x[None]
             return tuple(self._traced(state, part, batch))
 
-        def along(v: Tensor) -> tuple[object, ...]:
-            _, derivatives = jvp(backward_pass, (self.point,), (v,))
+        def along(v: Tensor) -> Traced:
+            derivatives: Traced = jvp(backward_pass, (self.point,), (v,))[1]
             return derivatives
 
         for _, rows in self._units(first, last):
             units = rows.reshape(-1, *self.point.shape)
             traced = Traced(*vmap(along)(units))
             # position by position for layers, as they are for single parameters
-            layers = {}
+            layers: dict[str, tuple[Factors, ...]] = {}
             for layer in part.layers:
                 layers[layer.name] = (positions(layer, traced.of(layer)),)
             yield Columns(layers, _flat(traced.gradients, part, rows))
@@ -459,21 +465,21 @@ class MixedDerivative:
 
         for _, inputs in self._displaced(first, last):
             traced = self._traced(state, by_factors, inputs)
-            layers = {}
+            layers: dict[str, tuple[Factors, ...]] = {}
             for layer in part.layers:
                 # a batch of one for each displaced input
                 uses = []
                 for h, d in traced.of(layer):
                     uses.append((h[:, None], d[:, None]))
                 both = positions(layer, uses)
-                layers[layer.name] = both_sides(both, self.step)
+                layers[layer.name] = both_sides(both, self._h)
 
             # other parameters: a gradient at each displaced input
             gradients = {}
             if part.parameters:
                 gradients = vmap(gradients_at)(inputs)
             forward, backward = _flat(gradients, part, inputs).chunk(2)
-            apart = 2 * self.step
+            apart = 2 * self._h
             yield Columns(layers, (forward - backward) / apart)
 
     # ---- inputs and outputs
@@ -495,8 +501,8 @@ class MixedDerivative:
         shape = self.point.shape
         centre = self.point.flatten()
         for start, rows in self._units(first, last):
-            forward = centre + self.step * rows
-            backward = centre - self.step * rows
+            forward = centre + self._h * rows
+            backward = centre - self._h * rows
             batch = torch.cat([forward, backward])
             yield start, batch.reshape(-1, *shape)
 

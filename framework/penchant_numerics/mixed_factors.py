@@ -108,7 +108,7 @@ def find_layers(module: nn.Module, point: Tensor) -> list[Layer]:
     for name, each in module.named_modules():
         if is_linear(each) and not is_transposed(each):
             candidates[name] = each
-    unshifted = {name: [] for name in candidates}
+    unshifted: dict[str, list[Tensor]] = {name: [] for name in candidates}
     _, seen = trace(module, state, point[None], unshifted)
 
     # what is tied cannot be one layer's own
@@ -133,7 +133,7 @@ def _describe(name: str, module: nn.Module, inputs: Sequence[Tensor]) -> Layer |
     # what it gives for one input, and how much that is
     with torch.no_grad():
         shapes = [module(each).shape for each in inputs]
-    weight = module.weight.flatten(1)
+    weight = own["weight"].flatten(1)
     numbers = sum(shape.numel() for shape in shapes)
     return Layer(
         name,

@@ -317,13 +317,15 @@ def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Gener
     if count <= size:
         rows = _sphere(squared_norms, size, generator)
         gram = rows @ rows.T / count
-        return torch.linalg.eigvalsh(gram)
+        values: Tensor = torch.linalg.eigvalsh(gram)
+        return values
 
     # more networks than inputs: in chunks, which need not be kept
     moment = SecondMoment(size, device=squared_norms.device)
     for norms in squared_norms.split(_SIMULATED):
         moment.add(_sphere(norms, size, generator))
-    return torch.linalg.eigvalsh(moment.matrix())
+    found: Tensor = torch.linalg.eigvalsh(moment.matrix())
+    return found
 
 
 def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:
@@ -340,4 +342,5 @@ def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Ten
     )
     rows = drawn.to(squared_norms.device, squared_norms.dtype)
     scales = squared_norms.sqrt() / rows.norm(dim=1)
-    return rows * scales[:, None]
+    scaled: Tensor = rows * scales[:, None]
+    return scaled

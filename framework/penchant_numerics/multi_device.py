@@ -47,7 +47,7 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
 def multi_device(
     kind: Curvature,
     network: nn.Module,
-    data: Sequence[Tensor],
+    data: tuple[Tensor, Tensor | None],
     *,
     devices: Sequence[torch.device],
     **options: Any,
@@ -85,7 +85,7 @@ class OverDevices(Operator):
         self,
         kind: Curvature,
         network: nn.Module,
-        data: Sequence[Tensor],
+        data: tuple[Tensor, Tensor | None],
         *,
         devices: Sequence[torch.device],
         batch: int | None = None,
@@ -125,12 +125,19 @@ class OverDevices(Operator):
     @property
     def route(self) -> str:
         """How J v is computed, of G."""
-        return self.operators[0].route
+        return self._gauss_newton(0).route
 
     @property
     def reason(self) -> str:
         """Which operation made the route another one."""
-        return self.operators[0].reason
+        return self._gauss_newton(0).reason
+
+    def _gauss_newton(self, position: int) -> GaussNewton:
+        """The operator at a position, where it is a G."""
+        operator = self.operators[position]
+        if not isinstance(operator, GaussNewton):
+            raise AttributeError(f"expected GaussNewton, found {type(operator).__name__}")
+        return operator
 
     def _own(self, position: int, devices: int, where: torch.device) -> Tensor:
         """Which samples belong to the device at a position."""
@@ -178,12 +185,12 @@ class OverDevices(Operator):
         count = len(coefficients)
         total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
         # every batch has coefficients of its own
-        shape = self.operators[0].output_shape
+        shape = self._gauss_newton(0).output_shape
         by_sample = coefficients.reshape(count, self.samples, *shape)
         parts = iter(by_sample.split(self.batch, dim=1))
         for position, number, inputs in self._in_turn():
             # what it makes of them is added up on the first device
-            operator = self.operators[position]
+            operator = self._gauss_newton(position)
             made = torch.zeros(
                 count,
                 self.size,
@@ -199,7 +206,7 @@ class OverDevices(Operator):
         """V^T v for rows v (k, size)."""
         found = []
         for position, number, inputs in self._in_turn():
-            operator = self.operators[position]
+            operator = self._gauss_newton(position)
             part = operator.adjoint_part(rows.to(operator.device), number, inputs)
             found.append(part.to(self.device))
         return torch.cat(found, dim=1).flatten(1)

@@ -99,8 +99,7 @@ class Operator:
     def matvec(self, v: Tensor) -> Tensor:
         """A v for a vector v (size,)."""
         self._check(v, (self.size,))
-        (product,) = self.multiply_rows(v[None])
-        return product
+        return self.multiply_rows(v[None])[0]
 
     def matmat(self, V: Tensor) -> Tensor:
         """A V for columns V (size, k)."""
@@ -449,15 +448,19 @@ class Sum(Operator):
     def factor(self) -> Factor | None:
         """The factors side by side: sample space is the sum of theirs."""
         # one term without a factor leaves the sum without
-        factors = [term.factor() for term in self.terms]
-        if None in factors:
-            return None
+        factors = []
+        for term in self.terms:
+            factor = term.factor()
+            if factor is None:
+                return None
+            factors.append(factor)
         sizes = [each.samples for each in factors]
 
         def apply(u: Tensor) -> Tensor:
             """Each factor takes its part of sample space."""
             parts = zip(factors, u.split(sizes, dim=1))
-            return sum(each.apply(part) for each, part in parts)
+            first, *others = [each.apply(part) for each, part in parts]
+            return sum(others, start=first)
 
         def adjoint(v: Tensor) -> Tensor:
             """Each factor gives its part."""
@@ -475,10 +478,13 @@ class Sum(Operator):
 
     def exact_trace(self) -> float | None:
         """The sum of traces, where all are known."""
-        traces = [term.exact_trace() for term in self.terms]
-        if None in traces:
-            return None
-        return sum(traces)
+        total = 0.0
+        for term in self.terms:
+            trace = term.exact_trace()
+            if trace is None:
+                return None
+            total += trace
+        return total
 
 
 class Restricted(Operator):
@@ -496,10 +502,10 @@ class Restricted(Operator):
         self.inner = inner
         self.indices = indices
         # how many coordinates these are
-        chosen = indices
         if isinstance(indices, slice):
-            chosen = range(*indices.indices(inner.size))
-        size = len(chosen)
+            size = len(range(*indices.indices(inner.size)))
+        else:
+            size = len(indices)
         super().__init__(size, device=inner.device, dtype=inner.dtype)
         self.conventions = inner.conventions
 

@@ -122,7 +122,7 @@ def spectrum(
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     log_ticks(axes)
     axes.legend(frameon=False)
-    return axes.figure
+    return _figure_of(axes)
 
 
 def _null_band(axes: Axes, null: Array, spread: ArrayLike | None, label: str) -> None:
@@ -245,7 +245,7 @@ def by_index(
         )
     else:
         panel.legend(frameon=False, fontsize=8)
-    return panel.figure
+    return _figure_of(panel)
 
 
 def _colour(number: int) -> str:
@@ -257,7 +257,7 @@ def _curve(
     positions: Array,
     curve: Curve,
     *,
-    order: Array,
+    order: NDArray[np.intp],
     number: int,
     label: str,
 ) -> None:
@@ -351,7 +351,7 @@ def rows_as_images(
     for number, (row, title) in enumerate(zip(rows, titles)):
         line, column = divmod(number, columns)
         first = line * tall
-        panels = grid[first : first + tall, column]
+        panels = list(grid[first : first + tall, column])
         _draw_row(panels, row.reshape(shape), fourier=fourier)
         # what it is stands above it, what its panels are at the left of all
         panels[0].set_title(title, fontsize=8)
@@ -532,7 +532,7 @@ def heat_map(
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if bar:
         axes.figure.colorbar(drawn, ax=axes, label=label)
-    return axes.figure
+    return _figure_of(axes)
 
 
 def _few_positions(axis: Axis, positions: Sequence[float], most: int) -> None:
@@ -581,6 +581,12 @@ def _few_log_ticks(axis: Axis) -> None:
 
 def _plainly(value: float, position: int | None) -> str:
     return f"{value:g}"
+
+
+def _figure_of(axes: Axes) -> Figure:
+    """The figure that axes are in, themselves or by a part of it."""
+    figure = axes.figure
+    return figure if isinstance(figure, Figure) else figure.figure
 
 
 def _one_panel() -> Axes:

@@ -43,7 +43,7 @@ class PlainFunctions(TorchFunctionMode):
         given = kwargs or {}
         if func in RECURRENT:
             return _by_plain_kernel(func, *args, **given)
-        written_out = WRITTEN_OUT.get(func, func)
+        written_out: Callable[..., object] = WRITTEN_OUT.get(func, func)
         return written_out(*args, **given)
 
 
@@ -169,15 +169,15 @@ def _by_plain_kernel(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     backends = (torch.backends.cudnn, torch.backends.mkldnn)
     before = [backend.enabled for backend in backends]
     for backend in backends:
-        backend.enabled = False
+        backend.enabled = False  # type: ignore[attr-defined]  # torch sets it on its module
     try:
         return func(*args, **kwargs)
     finally:
         for backend, enabled in zip(backends, before):
-            backend.enabled = enabled
+            backend.enabled = enabled  # type: ignore[attr-defined]
 
 
-WRITTEN_OUT = {
+WRITTEN_OUT: dict[Callable[..., object], Callable[..., Tensor]] = {
     functional.layer_norm: _layer_norm,
     torch.layer_norm: _layer_norm,
     functional.batch_norm: _batch_norm,

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 PREFILTERS = ("none", "average", "low-pass")
-HOST = {"device": "cpu", "dtype": torch.float64}
 
 
 def response(prefilter: str, *, inputs: int, stride: int) -> Tensor:
@@ -34,10 +33,11 @@ def response(prefilter: str, *, inputs: int, stride: int) -> Tensor:
     [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     """
     if prefilter == "none":
-        return torch.ones(inputs, **HOST)
+        return torch.ones(inputs, device="cpu", dtype=torch.float64)
     if prefilter == "average":
         window = taps(prefilter, inputs=inputs, stride=stride)
-        return torch.fft.fft(window).abs()
+        amplitudes: Tensor = torch.fft.fft(window).abs()
+        return amplitudes
     if prefilter == "low-pass":
         return _below_nyquist(inputs, stride)
     raise _unknown(prefilter)
@@ -57,7 +57,7 @@ def taps(prefilter: str, *, inputs: int, stride: int) -> Tensor:
     >>> taps("average", inputs=4, stride=2).tolist()
     [0.5, 0.5, 0.0, 0.0]
     """
-    window = torch.zeros(inputs, **HOST)
+    window = torch.zeros(inputs, device="cpu", dtype=torch.float64)
     if prefilter == "none":
         window[0] = 1
     elif prefilter == "average":
@@ -74,7 +74,7 @@ def _below_nyquist(inputs: int, stride: int) -> Tensor:
     index = torch.arange(inputs, device="cpu")
     frequency = torch.minimum(index, inputs - index)  # in units of 1 / inputs
     below = 2 * stride * frequency < inputs
-    return below.to(**HOST)
+    return below.to("cpu", torch.float64)
 
 
 def _unknown(prefilter: str) -> ValueError:

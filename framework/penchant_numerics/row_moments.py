@@ -65,7 +65,7 @@ def spectrum(
         products = _centred(products, weights)
     roots = weights.sqrt()
     scaled = roots[:, None] * products * roots
-    values = torch.linalg.eigvalsh(scaled)
+    values: Tensor = torch.linalg.eigvalsh(scaled)
     descending = values.flip(0)
     return descending.clamp(min=0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -118,7 +119,9 @@ def always_use_plain_kernels(network: nn.Module) -> None:
         "__qualname__": kind.__qualname__,
     }
     bases = (PlainKernels, kind)
-    network.__class__ = type(kind)(kind.__name__, bases, names)
+    network.__class__ = types.new_class(
+        kind.__name__, bases, exec_body=lambda body: body.update(names)
+    )
 
 
 def make_twice_differentiable(network: nn.Module) -> None:
@@ -170,7 +173,7 @@ def _with_weights(
     module: nn.Module,
     arguments: tuple[object, ...],
     keywords: dict[str, object],
-) -> tuple[object, object]:
+) -> tuple[object, dict[str, object]]:
     """A forward hook: the path that computes weights is plain softmax(q k) v."""
     changed = {**keywords, "need_weights": True}
     return arguments, changed
@@ -209,7 +212,7 @@ def calibrate(network: nn.Module, inputs: Tensor) -> None:
     counts = [_calibrate_in_batches(network, module, inputs, size) for module in uses]
     # layers normalise by the variance of a batch and track the unbiased one
     for module, count in zip(uses, counts):
-        module.running_var.mul_(count / (count - 1))
+        _statistics(module)[1].mul_(count / (count - 1))
 
 
 def _tracking(network: nn.Module) -> list[_BatchNorm]:
@@ -219,6 +222,13 @@ def _tracking(network: nn.Module) -> list[_BatchNorm]:
         if isinstance(module, _BatchNorm) and module.track_running_stats:
             found.append(module)
     return found
+
+
+def _statistics(norm: _BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
+    """The running mean, the running variance and how many batches they are of."""
+    mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
+    assert mean is not None and variance is not None and batches is not None  # it is tracking
+    return mean, variance, batches
 
 
 def _uses(
@@ -273,7 +283,7 @@ def _calibrate_in_batches(
     Returns:
         How many values a channel has.
     """
-    moments = []
+    moments: list[tuple[int, Tensor, Tensor]] = []
 
     def see(module: _BatchNorm, given: tuple[Tensor, ...]) -> None:
         by_channel = given[0].transpose(0, 1).flatten(1).double()
@@ -287,14 +297,15 @@ def _calibrate_in_batches(
                 network(batch)
 
     counts, means, variances = zip(*moments)
-    count = sum(counts)
+    count: int = sum(counts)
     shares = torch.tensor(counts, device=means[0].device, dtype=torch.float64) / count
     mean = shares @ torch.stack(means)
     within = shares @ torch.stack(variances)
     between = shares @ (torch.stack(means) - mean).square()
-    norm.running_mean.copy_(mean)
-    norm.running_var.copy_(within + between)
-    norm.num_batches_tracked.fill_(1)
+    running_mean, running_variance, batches = _statistics(norm)
+    running_mean.copy_(mean)
+    running_variance.copy_(within + between)
+    batches.fill_(1)
     return count
 
 

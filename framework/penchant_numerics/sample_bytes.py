@@ -68,7 +68,8 @@ def _peak(work: Callable[[Tensor], object], inputs: Tensor) -> int:
     """The most bytes that were alive while a batch passed."""
     with LiveBytes(peaks=True) as live:
         work(inputs)
-    return live.peak
+    peak: int = live.peak
+    return peak
 
 
 def fitting_batch(

@@ -46,9 +46,10 @@ def _vectorised(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
             return outputs(values, x[None])[0]
 
         # a backward pass an output, all of them at once
-        made, pull = vjp(of_parameters, *outputs.values)
+        made, pull = vjp(of_parameters, *outputs.values)[:2]
         units = torch.eye(len(made), device=made.device, dtype=made.dtype)
-        return vmap(pull)(units)
+        rows: tuple[Tensor, ...] = vmap(pull)(units)
+        return rows
 
     return vmap(jacobian)(inputs)
 

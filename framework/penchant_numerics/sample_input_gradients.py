@@ -95,7 +95,7 @@ def scrambled_phases(rows: Tensor, shape: tuple[int, ...], generator: torch.Gene
     noise = torch.randn((len(rows), 1, *grid), generator=generator, device="cpu")
     waves = torch.fft.fftn(noise.to(rows), dim=axes)
     phases = waves / waves.abs()
-    moved = torch.fft.ifftn(torch.fft.fftn(images, dim=axes) * phases, dim=axes)
+    moved: Tensor = torch.fft.ifftn(torch.fft.fftn(images, dim=axes) * phases, dim=axes)
     return moved.real.reshape(rows.shape)
 
 

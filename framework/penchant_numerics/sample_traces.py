@@ -67,7 +67,7 @@ def sample_traces(
             "give `sequence_columns.gauss_newton_columns` of the network instead"
         )
     wanted = batch or batch_size(inputs.device)
-    given = contextlib.nullcontext()
+    given: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if memory is not None:
         given = bytes_allowed.budget(memory)
     with given, floating_inputs(network, inputs, outputs.layout.dtype) as floating:
@@ -115,7 +115,7 @@ class _Passes:
         outputs = self._add_layers(total, inputs, first)
         if self.rest is not None:
             for column in _columns(outputs, self.loss, first):
-                total += self._rest_squares(inputs, column)
+                total += self._rest_squares(self.rest, inputs, column)
         return total
 
     def measured(self, inputs: Tensor) -> None:
@@ -161,11 +161,11 @@ class _Passes:
                 squares = squares + delta.sum(1).square().sum(1)
         return squares
 
-    def _rest_squares(self, inputs: Tensor, column: Tensor) -> Tensor:
+    def _rest_squares(self, rest: Outputs, inputs: Tensor, column: Tensor) -> Tensor:
         """|gradient|^2 (n,) of all other parameters towards one column."""
         if self._vectorised:
             try:
-                return self._vectorised_squares(inputs, column)
+                return self._vectorised_squares(rest, inputs, column)
             except RuntimeError as error:  # an operation without a rule for batches
                 if not lacks_batching(error):
                     raise
@@ -173,24 +173,24 @@ class _Passes:
                 self._vectorised = False
         parts = []
         for x, weights in zip(inputs, column):
-            leaves = self.rest.leaves()
+            leaves = rest.leaves()
             with torch.enable_grad():
-                made = self.rest(leaves, x[None])[0]
+                made = rest(leaves, x[None])[0]
                 value = (made * weights).sum()
             gradients = torch.autograd.grad(value, leaves, materialize_grads=True)
             parts.append(_square_sum(gradients))
         return torch.stack(parts)
 
     @torch.no_grad()
-    def _vectorised_squares(self, inputs: Tensor, column: Tensor) -> Tensor:
-        """All samples at once."""
+    def _vectorised_squares(self, outputs: Outputs, inputs: Tensor, column: Tensor) -> Tensor:
+        """|gradient|^2 (n,) of all samples at once."""
 
         def square(x: Tensor, weights: Tensor) -> Tensor:
             def value(values: Sequence[Tensor]) -> Tensor:
-                made = self.rest(values, x[None])[0]
+                made = outputs(values, x[None])[0]
                 return (made * weights).sum()
 
-            gradients = grad(value)(list(self.rest.values))
+            gradients = grad(value)(list(outputs.values))
             return _square_sum(gradients)
 
         return vmap(square)(inputs, column)
@@ -205,7 +205,8 @@ def _parameter(layer: str, kind: str) -> str:
 
 def _square_sum(tensors: Sequence[Tensor]) -> Tensor:
     """The sum of all squares."""
-    return sum(each.square().sum() for each in tensors)
+    first, *others = [each.square().sum() for each in tensors]
+    return sum(others, start=first)
 
 
 @torch.no_grad()

@@ -46,12 +46,14 @@ class OfSequences(nn.Module):
         combine: What is made of outputs.
     """
 
+    _network: nn.Module
+
     def __init__(self, network: nn.Module, inputs: Tensor, combine: Combine) -> None:
         super().__init__()
         # the same dictionaries: parameters that are replaced here are replaced in the network
         for kind in ("_parameters", "_buffers", "_modules"):
             self.__dict__[kind] = network.__dict__[kind]
-        self.__dict__["_network"] = network
+        self.__dict__["_network"] = network  # not as a module of its own
         self._sequences = inputs
         self._combine = combine
         self.training = network.training
@@ -141,7 +143,7 @@ def gauss_newton_columns(
     if draws is None and shape.numel() <= MOST_OUTPUTS:
 
         def every(outputs: Tensor, chosen: Tensor) -> Tensor:
-            weights = counted[chosen][:, :, None].to(outputs.dtype) * scale
+            weights: Tensor = counted[chosen][:, :, None].to(outputs.dtype) * scale
             columns = loss_factor_times(outputs.detach(), outputs, loss, transposed=True)
             return (columns * weights).flatten(1)
 

@@ -16,13 +16,15 @@ Reference: Cochran, Sampling Techniques, 3rd edition, 1977, section 9A.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
 from torch import Tensor
 
 IGNORED = -100  # the label that torch's cross-entropy leaves out
 
 
-def are_sequences(labels: Tensor | None) -> bool:
+def are_sequences(labels: Tensor | None) -> TypeGuard[Tensor]:
     """Whether labels are classes of positions (samples, positions)."""
     if labels is None or labels.is_floating_point():
         return False

@@ -201,12 +201,15 @@ def log_densities(
     Returns:
         The densities by name, all with the same grid.
     """
-    options = {"epsilon": epsilon, "points": points, "kappa": kappa}
-    own = [log_density(measure, **options).grid for measure in measures.values()]
+
+    def density(measure: Quadrature, grid: Tensor | None = None) -> Density:
+        return log_density(measure, epsilon=epsilon, points=points, kappa=kappa, grid=grid)
+
+    own = [density(measure).grid for measure in measures.values()]
     grid = spanning_grid(own, points=points)
     found = {}
     for name, measure in measures.items():
-        found[name] = log_density(measure, grid=grid, **options)
+        found[name] = density(measure, grid)
     return found
 
 
@@ -310,7 +313,8 @@ class LogGrid:
         below[0] = 0.0
         below[-1] = 1.0
         shares = below.diff(dim=0) * weights
-        return shares.sum(1) / self.spacing
+        found: Tensor = shares.sum(1) / self.spacing
+        return found
 
 
 def common_log_grid(

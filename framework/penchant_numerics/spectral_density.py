@@ -261,6 +261,6 @@ class Bumps:
 
         # the part of each bump below each edge, (points + 1, nodes)
         distances = (edges[:, None] - positions) / self.width
-        below = torch.special.ndtr(distances)
+        below: Tensor = torch.special.ndtr(distances)
         shares = below.diff(dim=0) * weights
         return shares.sum(1) / spacing

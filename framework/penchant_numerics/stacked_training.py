@@ -102,8 +102,7 @@ class Stacked:
         for name in self._trained:
             value = self._state[name].detach().clone()
             self._state[name] = value.requires_grad_()
-        parameters = _Parameters(self._parameters())
-        self._optimizer = make_optimizer(parameters, self.recipe)
+        self._optimizer = make_optimizer(self._parameters(), self.recipe)
 
     def _parameters(self) -> list[Tensor]:
         """What is trained, stacked."""
@@ -193,7 +192,7 @@ class Stacked:
         for number in self._active:
             self.steps[number] = self.step
         if self.recipe.until_loss is not None:
-            self._end_of_step(labels.shape[1], position)
+            self._end_of_step(labels.shape[1], position, self.recipe.until_loss)
 
     def _losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Mean losses (networks,) on batches (networks, samples, ...)."""
@@ -210,13 +209,13 @@ class Stacked:
         with training_cast(inputs.device):
             return of_all(self._state, inputs, labels)
 
-    def _end_of_step(self, count: int, position: int) -> None:
+    def _end_of_step(self, count: int, position: int, until_loss: float) -> None:
         """Networks whose mean loss of an epoch is small enough have come to their end."""
         self._epoch_losses += self._last_losses.double() * count / self._data.count
         if position < self.epoch_length - 1:
             return
         # the mean loss of an epoch is known at its end
-        small_enough = self._epoch_losses < self.recipe.until_loss
+        small_enough = self._epoch_losses < until_loss
         ended = small_enough.tolist()
         if any(ended):
             self._leave(ended)
@@ -307,19 +306,6 @@ class Stacked:
         return stacked_weights(self.ensemble())
 
 
-class _Parameters(nn.Module):
-    """Tensors as what an optimiser is made for."""
-
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
-        super().__init__()
-        # in a list, so that the module does not take them for its own
-        self._tensors = list(tensors)
-
-    def parameters(self, recurse: bool = True) -> Iterable[Tensor]:
-        """The tensors."""
-        return iter(self._tensors)
-
-
 class _Batches:
     """Samples of all networks, and each network's batches in its own order."""
 
@@ -372,7 +358,7 @@ class _Batches:
             return self.inputs[chosen], self.labels[chosen]
 
         # each network has an order of its own
-        if epoch != self._epoch:
+        if epoch != self._epoch or self._orders is None:
             self._epoch = epoch
             self._orders = self._shuffled(epoch)
 
@@ -509,18 +495,19 @@ def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
     The norm is that of each network over all its parameters, as `clip_grad_norm_` has it for one.
     """
     # a norm a network
+    gradients = [each.grad for each in parameters if each.grad is not None]
     norms = []
-    for each in parameters:
-        flat = each.grad.flatten(1)
+    for each in gradients:
+        flat = each.flatten(1)
         norms.append(torch.linalg.vector_norm(flat, dim=1))
     total = torch.linalg.vector_norm(torch.stack(norms), dim=0)  # (networks,)
 
     # small gradients stay as they are
     factors = largest / (total + _TINY)
     factors = factors.clamp(max=1.0)
-    for each in parameters:
+    for each in gradients:
         others = [1] * (each.ndim - 1)
-        each.grad.mul_(factors.view(-1, *others))
+        each.mul_(factors.view(-1, *others))
 
 
 def stacked_weights(ensemble: Ensemble) -> dict[str, Tensor]:

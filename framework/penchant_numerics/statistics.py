@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -333,7 +333,7 @@ class RankCorrelation(NamedTuple):
 
     value: float
     stderr: float | None
-    count: int
+    count: int  # type: ignore[assignment]  # hides the method of tuples
     null: float
     null_spread: float | None
     null_stderr: float | None
@@ -458,7 +458,7 @@ def _permuted_rank_correlations(x: Array, y: Array, orders: Tensor) -> Tensor:
     # a permutation leaves their lengths
     a = _centred_ranks(x)
     b = _centred_ranks(y)
-    scale = a.norm() * b.norm()
+    scale: Tensor = a.norm() * b.norm()
 
     products = b[orders] @ a
     return products / scale
@@ -476,7 +476,16 @@ def _centred_ranks(values: Array) -> Tensor:
 # ---- nulls
 
 
-def null_of(values: Numbers, *, value: float | None = None) -> dict[str, float | None]:
+class Null(TypedDict):
+    """The fields of a quantity that say what no effect looks like."""
+
+    null: float
+    null_spread: float | None
+    null_stderr: float | None
+    p: NotRequired[float | None]
+
+
+def null_of(values: Numbers, *, value: float | None = None) -> Null:
     """The fields of a quantity that say what no effect looks like: `null`, its spread and error.
 
     Args:
@@ -497,7 +506,7 @@ def null_of(values: Numbers, *, value: float | None = None) -> dict[str, float |
     if count > 1:
         spread = float(numbers.std(ddof=1))
         stderr = spread / math.sqrt(count)
-    fields = {
+    fields: Null = {
         "null": float(numbers.mean()),
         "null_spread": spread,
         "null_stderr": stderr,
@@ -700,6 +709,7 @@ def random_rotation(size: int, *, generator: Generator) -> Tensor:
         device="cpu",
         dtype=torch.float64,
     )
+    columns: Tensor
     columns, triangle = torch.linalg.qr(noise)
     signs = torch.where(triangle.diagonal() < 0, -1.0, 1.0)
     return columns * signs.to(columns.dtype)
@@ -724,8 +734,7 @@ def _numbers(values: Numbers) -> Array:
         on_host = values.detach().to("cpu", torch.float64)
         return on_host.numpy()
     # numpy cannot read tensors of another device out of a list
-    listed = isinstance(values, Sequence)
-    if listed and any(isinstance(each, Tensor) for each in values):
+    if isinstance(values, Sequence) and any(isinstance(each, Tensor) for each in values):
         return np.stack([_numbers(each) for each in values])
     return np.asarray(values, dtype=np.float64)
 
@@ -738,8 +747,6 @@ def _count(numbers: Array, axis: int) -> int:
     return int(shape[axis])
 
 
-def _plain(value: Any) -> Value:
+def _plain(value: float | Array) -> Value:
     """A float where there is one number, else the array."""
-    if np.ndim(value) == 0:
-        return float(value)
-    return value
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)

@@ -10,8 +10,8 @@ the device can hold it; if not, it is refused with the number of bytes.
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -322,8 +322,7 @@ def stream(value: Any) -> Samples:
     """
     if _is_pair(value):
         inputs, labels = value
-        source = ArraySource(inputs)
-        return Samples(StreamedInputs(source), torch.as_tensor(labels))
+        return Samples(_inputs_of(ArraySource(inputs)), torch.as_tensor(labels))
     dataset = dataset_of(value)
     if dataset is None:
         return _of_batches(value)
@@ -333,8 +332,12 @@ def stream(value: Any) -> Samples:
     for index in range(len(dataset)):
         label = dataset[index][1]
         found.append(torch.as_tensor(label))
-    source = DatasetSource(dataset)
-    return Samples(StreamedInputs(source), torch.stack(found))
+    return Samples(_inputs_of(DatasetSource(dataset)), torch.stack(found))
+
+
+def _inputs_of(source: Source) -> Tensor:
+    """What stands for the tensor of all inputs."""
+    return cast(Tensor, StreamedInputs(source))
 
 
 def _is_pair(value: Any) -> bool:
@@ -348,7 +351,7 @@ def samples_of(
     data: Any,
     device: torch.device,
     dtype: torch.dtype,
-) -> Sequence[Any]:
+) -> tuple[Tensor, Tensor | None]:
     """Inputs and labels of a pair as they are; of anything else, such as a loader, streamed.
 
     Args:
@@ -360,7 +363,8 @@ def samples_of(
         Inputs and labels.
     """
     if _is_pair(data):
-        return data
+        inputs, labels = data
+        return inputs, labels
     return stream(data).to(device, dtype)
 
 
@@ -404,4 +408,4 @@ def _of_batches(batches: Iterable[Any]) -> Samples:
         )
     together = torch.cat(found)
     source = BatchSource(batches, len(together), shape)
-    return Samples(StreamedInputs(source), together)
+    return Samples(_inputs_of(source), together)

@@ -76,8 +76,9 @@ def tangent_kernel(
     [[5.0, 7.0], [7.0, 10.0]]
     """
     # the sum over layers, under an empty name
-    options = {"parameters": parameters, "batch": batch, "memory": memory}
-    (total,) = gram_matrices(network, inputs, other, whole=True, **options).values()
+    (total,) = gram_matrices(
+        network, inputs, other, whole=True, parameters=parameters, batch=batch, memory=memory
+    ).values()
     return total
 
 
@@ -103,8 +104,9 @@ def layer_kernels(
     Returns:
         Kernels like that of `tangent_kernel` by the name of the module that holds the parameters.
     """
-    options = {"parameters": parameters, "batch": batch, "memory": memory}
-    return gram_matrices(network, inputs, other, whole=False, **options)
+    return gram_matrices(
+        network, inputs, other, whole=False, parameters=parameters, batch=batch, memory=memory
+    )
 
 
 def layer_routes(

@@ -58,7 +58,7 @@ class Tape(TorchDispatchMode):
     """
 
     def __init__(self, tangents: Sequence[Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.steps: list[Step] = []
         self._slots: dict[tuple[Any, ...], int] = {}
         self._live: set[int] = set()  # storages of tangents
@@ -272,7 +272,8 @@ def _tensors(values: Iterable[Any]) -> list[Tensor]:
 
 def _storage(tensor: Tensor) -> int:
     """The identity of the memory a tensor is in."""
-    return tensor.untyped_storage()._cdata
+    address: int = tensor.untyped_storage()._cdata
+    return address
 
 
 def _identity(tensor: Tensor) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ and nothing touches the global random state.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -32,22 +32,48 @@ class _Step(NamedTuple):
 
     number: int
     position: int  # in its epoch
-    count: int  # samples of its batch
+    size: int  # of its batch
     loss: Tensor
 
 
 class Recipe(Protocol):
     """What the loop reads of a training; `penchant.Training` has all of it."""
 
-    batch: int
-    optimizer: str
-    learning_rate: float
-    schedule: str
-    momentum: float
-    weight_decay: float
-    clip: float | None
-    loss: str
-    until_loss: float | None
+    @property
+    def batch(self) -> int:
+        """Samples of a step; 0 is all of them."""
+
+    @property
+    def optimizer(self) -> str:
+        """`sgd` or `adam`."""
+
+    @property
+    def learning_rate(self) -> float:
+        """That of the first step."""
+
+    @property
+    def schedule(self) -> str:
+        """How it falls (`decay`)."""
+
+    @property
+    def momentum(self) -> float:
+        """Of `sgd`."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Of either optimiser."""
+
+    @property
+    def clip(self) -> float | None:
+        """The largest norm of a gradient."""
+
+    @property
+    def loss(self) -> str:
+        """Its name (`losses`)."""
+
+    @property
+    def until_loss(self) -> float | None:
+        """The mean loss of an epoch below which training ends."""
 
     def total_steps(self, samples: int) -> int:
         """How many steps the training has on so many samples."""
@@ -75,7 +101,7 @@ class Trainer:
         self.samples = samples
         self.recipe = recipe
         self.seed = seed
-        self.optimizer = make_optimizer(network, recipe)
+        self.optimizer = make_optimizer(network.parameters(), recipe)
         self.loss = loss_function(recipe.loss)
 
         # how far it goes, and how far it is
@@ -245,7 +271,7 @@ class Trainer:
         self._last_loss = loss
 
         # the mean loss of an epoch is known at its end
-        self._epoch_loss += loss * step.count / len(self.samples.inputs)
+        self._epoch_loss += loss * step.size / len(self.samples.inputs)
         if step.position == self.epoch_length - 1:
             limit = self.recipe.until_loss
             if limit is not None and self._epoch_loss < limit:
@@ -307,10 +333,10 @@ def seed_device(device: torch.device, seed: int) -> None:
         torch.get_device_module(device).manual_seed(seed)
 
 
-def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def make_optimizer(tensors: Iterable[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
     """The optimiser a recipe asks for."""
     # frozen parameters stay as they are
-    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    parameters = [tensor for tensor in tensors if tensor.requires_grad]
     if recipe.optimizer == "adam":
         return torch.optim.Adam(
             parameters,

@@ -14,10 +14,14 @@ import operator
 import types
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from penchant.errors import Error, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -105,7 +109,7 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
 
 
 # One for all options: attrs reads the signature of every converter it is given.
-_CONVERTER = attrs.Converter(_converted, takes_self=True, takes_field=True)  # type: ignore[misc,call-overload]
+_CONVERTER = attrs.Converter(_converted, takes_self=True, takes_field=True)
 
 
 @functools.cache
@@ -150,13 +154,13 @@ def _shown(value: object) -> str:
     return text[:200] + "..." if len(text) > 200 else text
 
 
-def _as_array(value: object, name: str) -> Any:
+def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
     if value is None or isinstance(value, str):
         return value
     import numpy as np
 
     # numpy would drop the imaginary part with no more than a warning.
-    if np.iscomplexobj(value):
+    if np.iscomplexobj(cast("ArrayLike", value)):
         raise Error(f"{name} must hold real numbers, found complex ones")
     try:
         array = np.array(value, dtype=np.float64)

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penchant.components.component import Component
 from penchant.components.targets import check_parameters, resolve
 
+if TYPE_CHECKING:
+    from penchant_numerics.data import Samples
+    from penchant_numerics.estimates import Directions, Information, LayerCurvature
+    from penchant_numerics.estimator_context import EstimatorContext
+    from torch import Tensor, nn
 
-class Role:
+T = TypeVar("T")  # what an estimator of a role returns
+
+
+class Role(Generic[T]):
     """A role, made from the function whose parameters and docstring are its contract.
 
     >>> @Role
@@ -23,13 +31,13 @@ class Role:
     'step-size'
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., T]) -> None:
         self.name = function.__name__.replace("_", "-")
         # What an estimator is called with, and what it promises.
         self.parameters = tuple(inspect.signature(function).parameters)
         self.__doc__ = function.__doc__
 
-    def load(self, estimator: type[Component] | Component) -> Callable[..., Any]:
+    def load(self, estimator: type[Component] | Component) -> Callable[..., T]:
         """The estimator's function, once its parameters have been compared with the role's."""
         what = f"estimator {estimator.name!r} (role {self.name})"
         function = resolve(estimator.target, what)
@@ -38,7 +46,7 @@ class Role:
 
 
 @Role
-def directions(options: Any, context: Any, *, networks: int) -> Any:
+def directions(options: Component, context: EstimatorContext, *, networks: int) -> Directions:
     """The directions of its input that an architecture prefers, from `networks` networks.
 
     Returns a `penchant_numerics.estimates.Directions`: a symmetric second moment over the input or
@@ -48,7 +56,9 @@ def directions(options: Any, context: Any, *, networks: int) -> Any:
 
 
 @Role
-def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
+def curvature(
+    options: Component, context: EstimatorContext, network: nn.Module, data: Samples
+) -> Mapping[str, LayerCurvature]:
     """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
 
     Returns `{layer name: penchant_numerics.estimates.LayerCurvature}`: an operator with matvec,
@@ -57,7 +67,9 @@ def curvature(options: Any, context: Any, network: Any, data: Any) -> Any:
 
 
 @Role
-def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
+def mutual_information(
+    options: Component, context: EstimatorContext, x: Tensor, z: Tensor
+) -> Information:
     """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
 
     Returns a `penchant_numerics.estimates.Information`: a value on held-out samples, its standard
@@ -65,11 +77,11 @@ def mutual_information(options: Any, context: Any, x: Any, z: Any) -> Any:
     """
 
 
-_ROLES = (directions, curvature, mutual_information)
-SHARED: Mapping[str, Role] = {role.name: role for role in _ROLES}
+_ROLES: tuple[Role[Any], ...] = (directions, curvature, mutual_information)
+SHARED: Mapping[str, Role[Any]] = {role.name: role for role in _ROLES}
 
 
-def role_of(estimator: type[Component] | Component) -> Role | None:
+def role_of(estimator: type[Component] | Component) -> Role[Any] | None:
     """The role of an estimator: a shared one by name, or the plugin's own `Role`."""
     role = getattr(estimator, "role", None)
     return role if isinstance(role, Role) else SHARED.get(role or "")

@@ -10,11 +10,16 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penchant.components.training import Training
 from penchant.errors import Error
 from penchant.experiments.state_files import read_tensors
 from penchant.results.files import atomic, checksum, set_aside, sweep
+
+if TYPE_CHECKING:
+    from penchant_numerics.data import Data
+    from torch import nn
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _WRITTEN = "written"  # a checkpoint that is whole, and has no name yet
@@ -27,8 +32,8 @@ class Checkpoints:
     def __init__(
         self,
         folder: Path,
-        data: Any,
-        training: Any,
+        data: Data,
+        training: Training,
         *,
         seed: int,
         tell: Callable[[int, int], None],
@@ -41,9 +46,9 @@ class Checkpoints:
 
     def states(
         self,
-        make: Callable[[], Any],
+        make: Callable[[], nn.Module],
         steps: Sequence[int] | None,
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Iterator[tuple[int, nn.Module]]:
         """Yield (step, network) for these steps in order; by default the last.
 
         Args:
@@ -74,7 +79,7 @@ class Checkpoints:
                 seen = reached
                 yield seen, network
 
-    def _state(self, make: Callable[[], Any], step: int) -> dict[str, Any]:
+    def _state(self, make: Callable[[], nn.Module], step: int) -> dict[str, Any]:
         import filelock
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +127,7 @@ class Checkpoints:
         set_aside(path)
         return None
 
-    def _train(self, network: Any, state: dict[str, Any] | None, step: int) -> dict[str, Any]:
+    def _train(self, network: nn.Module, state: dict[str, Any] | None, step: int) -> dict[str, Any]:
         """Train up to a step, from a state or from the beginning."""
         from penchant_numerics.trainer import Trainer
 
@@ -151,7 +156,7 @@ class Checkpoints:
         with atomic(temporary) as file:
             torch.save(_on_host(state), file)
             file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         step = state["step"]
         ending = digest[:_DIGITS]
         path = self.folder / f"{kind}-{step}-{ending}.pt"

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import attrs
 from penchant.components.component import Architecture
+from penchant.components.roles import Role, role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.execution import progress
@@ -34,6 +35,13 @@ from penchant.experiments.typed_text import parse_component
 from penchant.experiments.weight_files import Weights
 from penchant.seeds import derive
 
+if TYPE_CHECKING:
+    import torch
+    from penchant_numerics.data import Data, Samples
+    from penchant_numerics.estimates import Directions, Information, LayerCurvature
+    from torch import Tensor, nn
+
+T = TypeVar("T")  # what estimators of a role return
 EMBEDDED = 256  # samples that go through the first layers of a network at once
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
 
@@ -75,7 +83,7 @@ class Context:
         self.seed = job.seed
         self.training: Training | None = job.probe.training
         self.device = torch.device(place(job.settings.device, worker))
-        self.dtype = getattr(torch, job.settings.dtype)
+        self.dtype: torch.dtype = getattr(torch, job.settings.dtype)
         self.shared: Mapping[str, Any] = {}
         self.warnings: list[str] = []
         self.conventions: dict[str, str] = {}
@@ -106,7 +114,7 @@ class Context:
 
     def scope(
         self,
-        *keys: Any,
+        *keys: object,
         architecture: Architecture | str | None = None,
         shape: Sequence[int] | None = None,
         outputs: int | None = None,
@@ -177,7 +185,7 @@ class Context:
     # Data and networks.
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Data:
         """Train and test samples of the job's dataset on the device, and the number of classes."""
         choice = self._job.dataset
         if choice is None:
@@ -193,9 +201,9 @@ class Context:
             data = self._load(choice)
             if begins_at:
                 data = self._embedded(data, begins_at)
-            held = (data, written(data))
-            self._held[key] = held
-        return held[0]
+            self._held[key] = (data, written(data))
+        found: Data = self._held[key][0]
+        return found
 
     @property
     def _begins_at(self) -> str | None:
@@ -205,7 +213,7 @@ class Context:
             return None
         return getattr(choice.component, "inputs_from", None)
 
-    def _embedded(self, data: Any, layer: str) -> Any:
+    def _embedded(self, data: Data, layer: str) -> Data:
         """Samples as the outputs of the layer at which networks begin."""
         import torch
 
@@ -222,13 +230,15 @@ class Context:
         if choice.network_kind == "fresh":
             self.conventions["inputs"] += ", in the first network"
 
-        def embedded(samples: Any) -> Any:
-            rows = [network.embed(part).detach() for part in samples.inputs.split(EMBEDDED)]
+        embed = cast("Callable[[Tensor], Tensor]", network.embed)
+
+        def embedded(samples: Samples) -> Samples:
+            rows = [embed(part).detach() for part in samples.inputs.split(EMBEDDED)]
             return samples._replace(inputs=torch.cat(rows))
 
         return replace(data, train=embedded(data.train), test=embedded(data.test))
 
-    def dataset(self, name: str, **options: Any) -> Any:
+    def dataset(self, name: str, **options: object) -> Data:
         """Samples of a dataset that the running component names in `uses`."""
         offer = self._used("dataset", name)
         where = f"context.dataset({name!r})"
@@ -236,7 +246,7 @@ class Context:
         choice = Choice(component, offer, name)
         return self._load(choice)
 
-    def _load(self, choice: Choice) -> Any:
+    def _load(self, choice: Choice) -> Data:
         name = choice.component.name
         # Of the seed and the name alone: every probe of a run sees the same samples.
         generator = self._generator("dataset", name)
@@ -290,31 +300,31 @@ class Context:
             built_for=built_for,
         )
 
-    def network(self, index: int = 0, outputs: int | None = None) -> Any:
+    def network(self, index: int = 0, outputs: int | None = None) -> nn.Module:
         """Network number `index` of this seed, in evaluation mode, on the device."""
         architecture = self.architecture
         if outputs is not None:
             architecture = architecture.with_outputs(outputs)
         return self._placed(architecture(index))
 
-    def _placed(self, network: Any) -> Any:
+    def _placed(self, network: nn.Module) -> nn.Module:
         # Drawn on the host and moved then: the same numbers on every device.
         return network.to(self.device, self.dtype).eval()
 
-    def _given(self) -> Any:
+    def _given(self) -> nn.Module:
         """The network that training begins with: number 0, or the user's own."""
         choice = self._job.architecture
         if choice is None or choice.weights is None:
             return self.network()
         return self._stored(choice, choice.weights, 0)
 
-    def _stored(self, choice: Choice, weights: Weights, number: int) -> Any:
+    def _stored(self, choice: Choice, weights: Weights, number: int) -> nn.Module:
         """The network of one of the user's files, on the device."""
         network = self.network()
         self._fill(network, choice, weights, number)
         return network
 
-    def _fill(self, network: Any, choice: Choice, weights: Weights, number: int) -> None:
+    def _fill(self, network: nn.Module, choice: Choice, weights: Weights, number: int) -> None:
         path = Path(weights.files[number])
         left_out = load_weights(network, path, choice.label, strict=weights.strict)
         if left_out:
@@ -334,7 +344,7 @@ class Context:
             return "fresh"
         return "trained" if self._scope.state is not None else choice.network_kind
 
-    def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
+    def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, nn.Module]]:
         """Yield (step, network) along the training of this architecture, dataset and seed.
 
         By default its end only. Steps after an early stop (`until_loss`) are left out. A module or
@@ -360,7 +370,9 @@ class Context:
         if network is not None:
             self._warn_if_at_chance(network, self.data.train)
 
-    def _own_states(self, choice: Choice, steps: Sequence[int] | None) -> Iterator[tuple[int, Any]]:
+    def _own_states(
+        self, choice: Choice, steps: Sequence[int] | None
+    ) -> Iterator[tuple[int, nn.Module]]:
         """The user's network, or states of her training."""
         weights = choice.weights
         if weights is None or weights.steps is None:
@@ -405,7 +417,7 @@ class Context:
             tell=functools.partial(self._tell, "training steps"),
         )
 
-    def _finished(self, training: Training) -> tuple[Any, Any]:
+    def _finished(self, training: Training) -> tuple[nn.Module, Samples]:
         """The network at the end of the job's training, and the samples it is judged on."""
         checkpoints = self._checkpoints(training)
         *_, (_, network) = checkpoints.states(self._given, None)
@@ -418,12 +430,12 @@ class Context:
 
     def train(
         self,
-        network: Any,
-        samples: Any,
-        *keys: Any,
+        network: nn.Module,
+        samples: Samples,
+        *keys: object,
         steps: Sequence[int] | None = None,
-        test: Any = None,
-    ) -> Iterator[tuple[int, Any]]:
+        test: Samples | None = None,
+    ) -> Iterator[tuple[int, nn.Module]]:
         """Train a network by the job's recipe on samples of the probe's own, in place.
 
         Args:
@@ -449,7 +461,9 @@ class Context:
                 yield trainer.step, network
         self._warn_if_at_chance(network, samples)
 
-    def _recipe_for(self, network: Any, samples: Any, test: Any, seed: int) -> Training:
+    def _recipe_for(
+        self, network: nn.Module, samples: Samples, test: Samples | None, seed: int
+    ) -> Training:
         """The recipe for samples of the probe's own, swept over learning rates where it has any."""
         if self.training is None or not self.training.learning_rates:
             return self._recipe()
@@ -457,7 +471,7 @@ class Context:
             raise Error("learning_rates need test samples to be judged on, and this probe has none")
         from penchant_numerics.trainer import Trainer
 
-        def finished(training: Training) -> tuple[Any, Any]:
+        def finished(training: Training) -> tuple[nn.Module, Samples]:
             # A copy for every rate: all of them begin with the same weights.
             other = copy.deepcopy(network)
             Trainer(other, samples, training, seed=seed).run()
@@ -465,7 +479,7 @@ class Context:
 
         return self._best_rate(self.training, finished)
 
-    def _warn_if_at_chance(self, network: Any, samples: Any) -> None:
+    def _warn_if_at_chance(self, network: nn.Module, samples: Samples) -> None:
         """Say so where a training learnt nothing."""
         # Nothing was to be learnt in zero steps.
         if self.training is not None and self.training.steps != 0:
@@ -475,16 +489,35 @@ class Context:
 
     # Estimators.
 
-    def estimator(self, role: str) -> BoundEstimator:
-        """The estimator the experiment chose for a role, ready to be called."""
+    @overload
+    def estimator(self, role: Role[T]) -> BoundEstimator[T]: ...
+    @overload
+    def estimator(self, role: Literal["directions"]) -> BoundEstimator[Directions]: ...
+    @overload
+    def estimator(
+        self, role: Literal["curvature"]
+    ) -> BoundEstimator[Mapping[str, LayerCurvature]]: ...
+    @overload
+    def estimator(self, role: Literal["mutual-information"]) -> BoundEstimator[Information]: ...
+    @overload
+    def estimator(self, role: str) -> BoundEstimator[Any]: ...
+    def estimator(self, role: Role[Any] | str) -> BoundEstimator[Any]:
+        """The estimator the experiment chose for a role, or the role of this name."""
         found = self.estimators(role)
         count = len(found)
         if count != 1:
-            raise Error(f"the role {role!r} has {count} estimators, expected one")
+            name = role.name if isinstance(role, Role) else role
+            raise Error(f"the role {name!r} has {count} estimators, expected one")
         return found[0]
 
-    def estimators(self, role: str) -> tuple[BoundEstimator, ...]:
+    @overload
+    def estimators(self, role: Role[T]) -> tuple[BoundEstimator[T], ...]: ...
+    @overload
+    def estimators(self, role: str) -> tuple[BoundEstimator[Any], ...]: ...
+    def estimators(self, role: Role[Any] | str) -> tuple[BoundEstimator[Any], ...]:
         """All estimators the experiment chose for a role of which the probe takes several."""
+        if isinstance(role, Role):
+            role = role.name
         chosen = self._job.probe.estimators
         if role not in chosen:
             who = self._job.probe.component.name
@@ -498,8 +531,9 @@ class Context:
             # Its own scope: `context.options` are the estimator's while its code runs.
             scope = attrs.evolve(self._scope, owner=(role, number))
             context = self._in(scope)
-            bound = BoundEstimator(choice, context, several=several)
-            found.append(bound)
+            known = role_of(choice.component)
+            assert known is not None  # an estimator without a role is refused
+            found.append(BoundEstimator(choice, context, known, several=several))
         return tuple(found)
 
     # Shards.
@@ -549,7 +583,7 @@ class Context:
 
     # Random numbers, progress, warnings.
 
-    def generator(self, *keys: Any) -> Any:
+    def generator(self, *keys: object) -> torch.Generator:
         """A CPU generator of this seed, probe, scope and keys.
 
         Options never enter, so that more networks extend fewer.
@@ -558,7 +592,7 @@ class Context:
         above = self._scope.keys
         return self._generator(name, *above, *keys)
 
-    def _generator(self, *keys: Any) -> Any:
+    def _generator(self, *keys: object) -> torch.Generator:
         import torch
 
         seed = derive(self.seed, *keys)

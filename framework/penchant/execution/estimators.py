@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penchant.components.roles import role_of
+from penchant.components.roles import Role
 from penchant.experiments.jobs import Choice
 
 if TYPE_CHECKING:
     from penchant.execution.context import Context
 
 
-class BoundEstimator:
+T = TypeVar("T")  # what estimators of the role return
+
+
+class BoundEstimator(Generic[T]):
     """An estimator with its options and context: call it with what its role adds.
 
     What it answers carries warnings and conventions; they reach the result by themselves, with the
     estimator's label before them where the probe takes several.
     """
 
-    def __init__(self, choice: Choice, context: Context, *, several: bool) -> None:
-        role = role_of(choice.component)
-        assert role is not None
+    def __init__(self, choice: Choice, context: Context, role: Role[T], *, several: bool) -> None:
         self.name = choice.component.name
         self.label = choice.label
         self.options = context.options
@@ -28,7 +29,7 @@ class BoundEstimator:
         self._context = context
         self._prefix = f"{self.label}: " if several else ""
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> T:
         """What the estimator answers."""
         context = self._context
         answer = self._function(self.options, context, *arguments, **keywords)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 import attrs
+from penchant.components.component import Component
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import Choice
+
+if TYPE_CHECKING:
+    import torch
+    from penchant_numerics.data import Data
+    from torch import Tensor
 
 _CHUNK = 2**24  # bytes that are hashed at a time
 
@@ -18,8 +24,8 @@ _CHUNK = 2**24  # bytes that are hashed at a time
 class _Loaded:
     """A dataset with what tells whether somebody has changed it since."""
 
-    key: tuple[Any, ...]
-    data: Any
+    key: tuple[object, ...]
+    data: Data
     versions: tuple[int, ...]
     digest: str
 
@@ -27,7 +33,14 @@ class _Loaded:
 _kept: list[_Loaded] = []  # the one dataset this process keeps
 
 
-def loaded(choice: Choice, generator: Any, *, seed: int, device: Any, dtype: Any) -> Any:
+def loaded(
+    choice: Choice,
+    generator: torch.Generator,
+    *,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Data:
     """The samples of a dataset on a device, in a precision.
 
     Args:
@@ -62,7 +75,7 @@ def loaded(choice: Choice, generator: Any, *, seed: int, device: Any, dtype: Any
     return data
 
 
-def _load(component: Any, generator: Any) -> Any:
+def _load(component: Component, generator: torch.Generator) -> Data:
     from penchant_numerics.data import as_data
 
     what = f"dataset {component.name!r}"
@@ -74,12 +87,12 @@ def _load(component: Any, generator: Any) -> Any:
         raise Error(f"{what}: {error}") from error
 
 
-def _tensors(data: Any) -> list[Any]:
+def _tensors(data: Data) -> list[Tensor]:
     train, test = data.train, data.test
     return [train.inputs, train.labels, test.inputs, test.labels]
 
 
-def written(data: Any) -> tuple[int, ...]:
+def written(data: Data) -> tuple[int, ...]:
     """How often each tensor of a dataset was written to, as torch counts it."""
     # Streamed inputs are read anew every time, and counted by nobody.
     versions = [getattr(tensor, "_version", 0) for tensor in _tensors(data)]
@@ -94,7 +107,7 @@ def _unchanged(kept: _Loaded) -> bool:
     return _digest(kept.data) == kept.digest
 
 
-def _digest(data: Any) -> str:
+def _digest(data: Data) -> str:
     """A digest that changes where samples do: a hash of every byte on the host.
 
     On a device it is one of sums: a change that keeps the sum and the norm of a tensor is missed
@@ -111,15 +124,14 @@ def _digest(data: Any) -> str:
     return digest.hexdigest()
 
 
-def _hash_bytes(digest: Any, tensor: Any) -> None:
-    array = tensor.detach().contiguous().numpy()
-    view = memoryview(array).cast("B")
+def _hash_bytes(digest: hashlib.blake2b, tensor: Tensor) -> None:
+    view = tensor.detach().contiguous().numpy().data.cast("B")
     for start in range(0, len(view), _CHUNK):
         end = start + _CHUNK
         digest.update(view[start:end])
 
 
-def _sums(tensor: Any) -> str:
+def _sums(tensor: Tensor) -> str:
     """Sum and norm in double precision, which torch accumulates without a copy of the tensor."""
     import torch
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+from penchant.components.component import Architecture
 from penchant.components.output import told
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.experiments.state_files import read_tensors
 from penchant.seeds import derive
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 # Names under which trainers save the state of a network; the first that a file has is taken.
 STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
@@ -31,7 +35,7 @@ class BoundArchitecture:
     alone, whatever device, precision, worker or estimator asks for it; `first` shifts all numbers.
     """
 
-    component: Any
+    component: Architecture
     label: str
     shape: tuple[int, ...]
     outputs: int
@@ -39,7 +43,7 @@ class BoundArchitecture:
     first: int = 0
     built_for: tuple[int, ...] | None = None
 
-    def __call__(self, index: int = 0) -> Any:
+    def __call__(self, index: int = 0) -> nn.Module:
         """Network number `index`."""
         seed = self.seed_of(index)
         return self.build(seed)
@@ -58,13 +62,13 @@ class BoundArchitecture:
         return attrs.evolve(self, seed=seed)
 
     @functools.cached_property
-    def _function(self) -> Callable[..., Any]:
+    def _function(self) -> Callable[..., nn.Module]:
         what = f"architecture {self.label!r}"
         function = resolve(self.component.target, what)
         check_parameters(function, self.component.parameters, what)
         return function
 
-    def build(self, seed: int) -> Any:
+    def build(self, seed: int) -> nn.Module:
         """Construct a network in a forked random state."""
         import torch
 
@@ -76,7 +80,9 @@ class BoundArchitecture:
             network = self._function(self.component, shape, self.outputs)
         return network.float().eval()
 
-    def check(self, why: str = "", *, example: Any = None, positions: int | None = None) -> None:
+    def check(
+        self, why: str = "", *, example: Tensor | None = None, positions: int | None = None
+    ) -> None:
         """One forward pass: a network that does not fit is refused before all else.
 
         Args:
@@ -119,7 +125,7 @@ class BoundArchitecture:
             raise Error(f"{what} gives {some} for {of}, expected finite numbers")
 
 
-def _other_type(network: Any, given: Any) -> str:
+def _other_type(network: nn.Module, given: Tensor) -> str:
     """A hint where the network takes the same input as whole numbers, or as floating-point ones."""
     import torch
 
@@ -135,7 +141,7 @@ def _other_type(network: Any, given: Any) -> str:
     return "; it takes floating-point numbers: give inputs.float()"
 
 
-def load_weights(network: Any, path: Path, label: str, *, strict: bool = True) -> str:
+def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = True) -> str:
     """Fill a network from the user's file; a mismatch lists missing and unexpected names.
 
     Args:

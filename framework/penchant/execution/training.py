@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 from penchant.components.training import Training
 from penchant.errors import Error
 
+if TYPE_CHECKING:
+    from penchant_numerics.data import Samples
+    from torch import Tensor, nn
+
 JUDGED = 1024  # training samples that are looked at to tell whether anything was learnt
 
-Finished = Callable[[Training], tuple[Any, Any]]  # a training -> its network, samples to judge by
+# a training -> its network, samples to judge by
+Finished: TypeAlias = "Callable[[Training], tuple[nn.Module, Samples]]"
 
 
 def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
@@ -45,7 +50,7 @@ def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
     return best, f"{best.learning_rate:g}, {found}"
 
 
-def _test_error(network: Any, samples: Any, loss: str) -> float:
+def _test_error(network: nn.Module, samples: Samples, loss: str) -> float:
     """The share of wrong answers, or the loss where labels are not classes."""
     from penchant_numerics.trainer import evaluate
 
@@ -53,12 +58,12 @@ def _test_error(network: Any, samples: Any, loss: str) -> float:
     return float(1 - accuracy if are_classes(samples.labels) else value)
 
 
-def are_classes(labels: Any) -> bool:
+def are_classes(labels: Tensor) -> bool:
     """Are these labels classes, rather than numbers to be fitted?"""
     return labels.ndim == 1 and not labels.is_floating_point()
 
 
-def learnt_nothing(network: Any, samples: Any) -> str:
+def learnt_nothing(network: nn.Module, samples: Samples) -> str:
     """A warning where training accuracy is what guessing would give; else nothing."""
     from penchant_numerics.trainer import evaluate
 

@@ -7,6 +7,8 @@ training and an executor are shown with a probe that takes them, an architecture
 
 from __future__ import annotations
 
+from typing import Any
+
 from penchant.components.component import Probe
 from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES
@@ -32,7 +34,7 @@ def example(offer: Offer, plugins: Plugins) -> str:
     return _estimated(role.name if role else "", address, plugins)
 
 
-def example_of_role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
+def example_of_role(role: Role[Any], estimators: list[Offer], plugins: Plugins) -> str:
     """A command that chooses an estimator of a role.
 
     Args:

@@ -44,9 +44,9 @@ def explain(name: str, plugins: Plugins) -> str:
     return "\n\n".join(texts)
 
 
-def roles(plugins: Plugins) -> dict[Role, list[Offer]]:
+def roles(plugins: Plugins) -> dict[Role[Any], list[Offer]]:
     """Every role that has estimators, by name, and these."""
-    found: dict[Role, list[Offer]] = {}
+    found: dict[Role[Any], list[Offer]] = {}
     for offer in plugins.offers("estimator"):
         role = role_of(offer.component)
         if role is not None:
@@ -73,7 +73,7 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     return "\n".join(lines)
 
 
-def _role(role: Role, estimators: list[Offer], plugins: Plugins) -> str:
+def _role(role: Role[Any], estimators: list[Offer], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
     lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
     lines += _section("Called with", [", ".join(role.parameters)])

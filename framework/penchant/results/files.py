@@ -140,7 +140,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
                     np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
         # What is hashed is what the disk was given.
         file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Quantity:
         count = len(array)
         mean, stderr = mean_and_stderr(array)
         if null_draws is not None:
-            null = null_of(_flat(null_draws), value=mean)
+            null = null_of(_flat(null_draws), value=float(mean))
         # A null that was measured brings its spread and error along.
         null_fields = dict(null) if isinstance(null, Mapping) else {"null": null}
         return cls(

@@ -14,7 +14,7 @@ from penchant_architectures.declarations import (
 
 
 @penchant.hookimpl
-def penchant_architectures():
+def penchant_architectures() -> list[type[penchant.Architecture]]:
     """Architectures this plugin offers."""
     return [
         perceptrons.Logistic,

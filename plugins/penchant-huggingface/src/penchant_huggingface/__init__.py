@@ -6,12 +6,12 @@ from penchant_huggingface import declarations
 
 
 @penchant.hookimpl
-def penchant_architectures():
+def penchant_architectures() -> list[type[penchant.Architecture]]:
     """Architectures this plugin offers."""
     return [declarations.HuggingFace]
 
 
 @penchant.hookimpl
-def penchant_datasets():
+def penchant_datasets() -> list[type[penchant.Dataset]]:
     """Datasets this plugin offers."""
     return [declarations.Texts]

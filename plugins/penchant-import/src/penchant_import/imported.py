@@ -242,13 +242,14 @@ def _is_streamed(value: Any) -> bool:
 def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     """Inputs that are read batch by batch, and labels."""
     import torch
+    from penchant_numerics.data import stored_type
     from penchant_numerics.streamed import stream
 
     try:
         inputs, labels = stream(_with_pairs(value))
     except (TypeError, ValueError) as error:
         raise Error(f"the data cannot be streamed: {error}") from error
-    if inputs.stored_dtype() == torch.uint8:
+    if stored_type(inputs) == torch.uint8:
         conventions["inputs"] = "bytes divided by 255"
     return inputs, labels
 

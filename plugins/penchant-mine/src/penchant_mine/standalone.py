@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import warnings
 from typing import Any
 
 import attrs
@@ -11,6 +12,7 @@ import penchant
 import torch
 from penchant_numerics.ensembles import constructed
 from penchant_numerics.estimates import Information
+from penchant_numerics.estimator_context import EstimatorContext
 from torch import Generator, nn
 
 from penchant_mine.declarations.estimators import ARCHITECTURES, ESTIMATORS
@@ -49,7 +51,8 @@ def mutual_information(
     chosen = known[estimator].bind(options, "mutual_information")
     module, _, function = chosen.target.partition(":")
     estimate = getattr(importlib.import_module(module), function)
-    found: Information = estimate(chosen, _Alone(seed), torch.as_tensor(x), torch.as_tensor(z))
+    context: EstimatorContext = _Alone(seed)
+    found: Information = estimate(chosen, context, torch.as_tensor(x), torch.as_tensor(z))
     return found
 
 
@@ -58,9 +61,15 @@ class _Alone:
     """What estimators ask of a context where there is none: random numbers and networks."""
 
     seed: int
-    architecture: Any = None
+    architecture: _Networks | None = None
+    device: torch.device = torch.device("cpu")
+    dtype: torch.dtype = torch.float32
 
-    def generator(self, *keys: Any) -> Generator:
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        warnings.warn(text, stacklevel=2)
+
+    def generator(self, *keys: object) -> Generator:
         """Random numbers of the seed and the keys."""
         text = repr((self.seed, *keys))
         digest = hashlib.sha256(text.encode()).digest()

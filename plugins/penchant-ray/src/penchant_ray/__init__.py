@@ -9,6 +9,6 @@ from penchant_ray import declarations
 
 
 @penchant.hookimpl
-def penchant_executors():
+def penchant_executors() -> list[type[penchant.Executor]]:
     """Executors this plugin offers."""
     return [declarations.Ray]

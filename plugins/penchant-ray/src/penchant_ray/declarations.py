@@ -1,5 +1,8 @@
 """The executor, as data."""
 
+from collections.abc import Callable
+from typing import Any
+
 import attrs
 import penchant
 
@@ -28,7 +31,7 @@ class Ray(penchant.Executor):
         0.0, "devices that Ray reserves for a worker; 1 with device = 'cuda'", at_least=0
     )
 
-    def ask(self, question):
+    def ask(self, question: Callable[[], Any]) -> Any:
         """The answer of a function where workers run: the device is theirs, not the head node's."""
         if not self.gpus_per_worker:
             return question()

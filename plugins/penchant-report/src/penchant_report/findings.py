@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -225,11 +226,11 @@ def _nothing_found(answer: Answer) -> str:
 
 def _what_is_needed(answer: Answer) -> str:
     """How far the nearest quantity is from being significant, and what would decide about it."""
-    nearest = None
+    nearest, smallest = None, math.inf
     for group in answer.groups:
         for name, away in group.from_null.items():
-            if away.p is not None and (nearest is None or away.p < nearest[2].p):
-                nearest = (group, name, away)
+            if away.p is not None and away.p < smallest:
+                nearest, smallest = (group, name, away), away.p
     if nearest is None:
         return ""
     group, name, away = nearest

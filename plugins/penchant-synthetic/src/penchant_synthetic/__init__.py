@@ -6,7 +6,7 @@ from penchant_synthetic import declarations
 
 
 @penchant.hookimpl
-def penchant_datasets():
+def penchant_datasets() -> list[type[penchant.Dataset]]:
     """Datasets this plugin offers."""
     return [
         declarations.LinearlySeparable,

@@ -18,13 +18,13 @@ from penchant_tangent.declarations.training import TangentTraining
 
 
 @penchant.hookimpl
-def penchant_datasets():
+def penchant_datasets() -> list[type[penchant.Dataset]]:
     """Datasets this plugin offers."""
     return [Disk]
 
 
 @penchant.hookimpl
-def penchant_probes():
+def penchant_probes() -> list[type[penchant.Probe]]:
     """Probes this plugin offers."""
     return [
         TangentKernel,

@@ -20,7 +20,8 @@ from penchant.components.targets import check_parameters, resolve
 from penchant.components.training import Training
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
-from penchant.plugins.discovery import Offer, check_declaration
+from penchant.plugins.declaration_checks import check_declaration
+from penchant.plugins.discovery import Offer
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
@@ -201,7 +202,7 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
         for _ in range(2):
             # A context of its own each time, as two jobs would have it.
             scope = context(carrier, folder, estimators=estimators, **parts)
-            estimate = scope.estimator(role.name)
+            estimate = scope.estimator(role)
             answers.append(estimate(**call))
     return answers[0]
 

@@ -147,11 +147,11 @@ def _line() -> str:
     return "unknown"
 
 
-class Emulated(torch.Tensor):  # type: ignore[misc]
+class Emulated(torch.Tensor):
     """A tensor of the emulated device; `held` is the tensor of the host with its numbers."""
 
     held: torch.Tensor
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch says
 
     @staticmethod
     def __new__(cls, held: torch.Tensor, index: int = 0) -> Emulated:
@@ -172,7 +172,7 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
             _counts[-1].memory.hold(made)
         return made
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]  # torch leaves the type out
         return f"Emulated({self.held!r})"
 
     def tolist(self) -> Any:
@@ -192,7 +192,9 @@ class Emulated(torch.Tensor):  # type: ignore[misc]
         return memo[id(self)]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # torch calls it like this
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Compute an operator that a tensor of the device takes part in."""
         call = _Call(func, args, kwargs or {})
         return call.answer()
@@ -413,7 +415,7 @@ def _is_free(func: Any) -> bool:
     return views and aliased
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[misc]
+class _Mode(TorchDispatchMode):
     """Catches factories that name the device, and copies to it."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -451,7 +453,7 @@ def _backward_in_one_thread() -> Iterator[None]:
     They run in an empty context, because context variables do not reach autograd's threads.
     """
     # For every pass, because leaving torch's inference mode turns threads on again.
-    run = torch.autograd._engine_run_backward
+    run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private
 
     def alone(*args: Any, **kwargs: Any) -> Any:
         memory = _counts[-1].memory
@@ -459,11 +461,11 @@ def _backward_in_one_thread() -> Iterator[None]:
             empty = contextvars.Context()
             return empty.run(run, *args, **kwargs)
 
-    torch.autograd._engine_run_backward = alone
+    torch.autograd._engine_run_backward = alone  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        torch.autograd._engine_run_backward = run
+        torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -512,7 +514,7 @@ def emulated_device(
     torch._C._set_only_lift_cpu_tensors(True)
     try:
         with (
-            _Mode(),
+            _Mode(),  # type: ignore[no-untyped-call]  # torch's own
             _backward_in_one_thread(),
             RecurrentLayersOfCudnn(NAME),
             _in_workers(options),

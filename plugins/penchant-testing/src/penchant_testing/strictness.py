@@ -48,7 +48,7 @@ def strict_devices(*packages: str) -> Iterator[None]:
 
     factories = {getattr(torch, name) for name in _FACTORIES}
 
-    class Strict(TorchFunctionMode):  # type: ignore[misc]
+    class Strict(TorchFunctionMode):
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

@@ -6,6 +6,6 @@ from penchant_timm import declarations
 
 
 @penchant.hookimpl
-def penchant_architectures():
+def penchant_architectures() -> list[type[penchant.Architecture]]:
     """Architectures this plugin offers."""
     return [declarations.Timm]

@@ -46,8 +46,10 @@ def create(
         sizes.append(height)  # a few models take one side only
     for size in sizes:
         try:
-            return timm.create_model(model, img_size=size, **settings)
+            network: nn.Module = timm.create_model(model, img_size=size, **settings)
+            return network
         except TypeError:
             # It does not take this argument, or not in this form.
             continue
-    return timm.create_model(model, **settings)
+    made: nn.Module = timm.create_model(model, **settings)
+    return made

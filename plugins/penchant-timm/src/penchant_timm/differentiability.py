@@ -29,4 +29,4 @@ def make_twice_differentiable(network: nn.Module) -> None:
     for module in network.modules():
         cache = getattr(module, "attention_bias_cache", None)
         if isinstance(cache, dict):
-            module.attention_bias_cache = ForgetfulCache()
+            module.__dict__["attention_bias_cache"] = ForgetfulCache()

@@ -56,7 +56,8 @@ def _published_side(timm: ModuleType, model: str) -> int:
     configuration = timm.get_pretrained_cfg(model)
     if configuration is None:
         return SIDES[-1]
-    return max(configuration.input_size[1:])
+    side: int = max(configuration.input_size[1:])
+    return side
 
 
 def _refusal(

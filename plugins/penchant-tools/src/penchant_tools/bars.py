@@ -196,19 +196,19 @@ class _NotebookScreen:
     def start(self, progress: Any) -> None:
         from IPython.display import HTML, display
 
-        self._handle = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
+        self._handle = display(HTML(""), display_id=True)
 
     def draw(self, progress: Any) -> None:
         from IPython.display import HTML
 
         self.console.print(progress.get_renderable())
         code = self.console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-        self._handle.update(HTML(code))  # type: ignore[no-untyped-call]
+        self._handle.update(HTML(code))
 
     def leave(self, progress: Any) -> None:
         from IPython.display import HTML
 
-        self._handle.update(HTML(""))  # type: ignore[no-untyped-call]
+        self._handle.update(HTML(""))
 
 
 def time_left(

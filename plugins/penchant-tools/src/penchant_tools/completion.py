@@ -56,8 +56,9 @@ def _typed(plugins: Plugins, ctx: click.Context) -> type[Probe]:
     """The probe that stands in a command of which an option still lacks its value."""
     # Click stops at such an option: what it has not looked at yet is left over.
     left = ctx.args[0] if ctx.args else ""
-    probe: type[Probe] = plugins.find("probe", ctx.params.get("name") or left).component
-    return probe
+    found = plugins.find("probe", ctx.params.get("name") or left).component
+    assert issubclass(found, Probe)
+    return found
 
 
 def names(

@@ -543,7 +543,7 @@ def _forward_mode(network: Any, inputs: Any) -> tuple[Any, Any]:
     import torch
 
     direction = torch.ones_like(inputs)
-    outputs, tangent = torch.func.jvp(network, (inputs,), (direction,))
+    outputs, tangent = torch.func.jvp(network, (inputs,), (direction,))[:2]
     found = 2 * (outputs * tangent).sum().detach()
     return found, _difference(network, inputs, direction)
 

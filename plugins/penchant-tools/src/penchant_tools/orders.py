@@ -71,7 +71,7 @@ def operations(network: Any, inputs: Any) -> list[Operation]:
 
     found: dict[tuple[Any, ...], Operation] = {}
 
-    class Recorder(TorchFunctionMode):  # type: ignore[misc]
+    class Recorder(TorchFunctionMode):
         def __torch_function__(
             self,
             function: Any,
@@ -180,8 +180,7 @@ def _reverse_over_forward(operation: Operation) -> list[Any]:
     import torch
 
     def slope(*tensors: Any) -> Any:
-        _, tangent = torch.func.jvp(operation.function, tensors, _directions(operation))
-        return _weighted(tangent)
+        return _weighted(torch.func.jvp(operation.function, tensors, _directions(operation))[1])
 
     positions = tuple(range(len(operation.inputs)))
     return list(torch.func.grad(slope, argnums=positions)(*operation.inputs))
@@ -196,8 +195,7 @@ def _forward_over_reverse(operation: Operation) -> list[Any]:
         return _weighted(operation.function(*tensors))
 
     gradient = torch.func.grad(value, argnums=positions)
-    _, found = torch.func.jvp(gradient, operation.inputs, _directions(operation))
-    return list(found)
+    return list(torch.func.jvp(gradient, operation.inputs, _directions(operation))[1])
 
 
 ORDERS: dict[str, Callable[[Operation], list[Any]]] = {

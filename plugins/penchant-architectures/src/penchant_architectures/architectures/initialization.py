@@ -37,11 +37,16 @@ def initialise(network: nn.Module, options: Drawn, default: Rule | None = None) 
     return network
 
 
+def _weight(layer: nn.Module) -> nn.Parameter:
+    """The weight of a linear layer or a convolution."""
+    return layer.get_parameter("weight")
+
+
 def normal(std: float) -> Rule:
     """Weights N(0, std^2), biases zero."""
 
     def draw(layer: nn.Module) -> None:
-        nn.init.normal_(layer.weight, 0.0, std)
+        nn.init.normal_(_weight(layer), 0.0, std)
         _clear_bias(layer)
 
     return draw
@@ -51,13 +56,13 @@ def convolutions_by_fan_out(layer: nn.Module) -> None:
     """Convolutions N(0, 2 / (kernel area * outputs)), biases zero; linear layers stay as drawn."""
     if isinstance(layer, nn.Linear):
         return
-    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    nn.init.kaiming_normal_(_weight(layer), mode="fan_out", nonlinearity="relu")
     _clear_bias(layer)
 
 
 def kaiming_normal(layer: nn.Module) -> None:
     """Weights N(0, 2 / inputs of a unit), biases zero."""
-    nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="relu")
+    nn.init.kaiming_normal_(_weight(layer), mode="fan_in", nonlinearity="relu")
     _clear_bias(layer)
 
 
@@ -68,11 +73,12 @@ def glorot_uniform(layer: nn.Module) -> None:
     positions: right for kernels that overlap, not for patches that do not.
     """
     # A weight has the axes (outputs, inputs, ...); behind the first lies one patch.
-    outputs = len(layer.weight)
-    inputs = layer.weight[0].numel()
+    weight = _weight(layer)
+    outputs = len(weight)
+    inputs = weight[0].numel()
     squared = 6 / (inputs + outputs)
     bound = math.sqrt(squared)
-    nn.init.uniform_(layer.weight, -bound, bound)
+    nn.init.uniform_(weight, -bound, bound)
     _clear_bias(layer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -11,9 +12,17 @@ from torch import nn
 class LayerOptions(Protocol):
     """The options that layers look at."""
 
-    bias: bool
-    activation: str
-    normalization: str
+    @property
+    def bias(self) -> bool:
+        """Have layers a bias?"""
+
+    @property
+    def activation(self) -> str:
+        """One of `ACTIVATIONS`."""
+
+    @property
+    def normalization(self) -> str:
+        """`none`, `batch` or `convolutions`."""
 
 
 class Sine(nn.Module):
@@ -33,7 +42,7 @@ class GlobalAverage(nn.Module):
         return x.mean(dim=positions)
 
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
     "tanh": nn.Tanh,
@@ -88,12 +97,14 @@ class Layers:
         inputs: int,
         outputs: int,
         kernel: int,
-        **settings: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
     ) -> nn.Conv2d:
         """A convolution in front of a normalization, if there are any."""
         # A batch-norm has a bias of its own.
         bias = self._bias and not self._normalized_images
-        return nn.Conv2d(inputs, outputs, kernel, bias=bias, **settings)
+        return nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, bias=bias)
 
     def normalization(self, channels: int) -> list[nn.Module]:
         """Batch-norm of images, if asked for."""
@@ -102,11 +113,11 @@ class Layers:
         return [nn.BatchNorm2d(channels)]
 
     def convolution_stage(
-        self, inputs: int, outputs: int, kernel: int, **settings: int
+        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0
     ) -> list[nn.Module]:
         """Convolution, normalization, activation."""
         return [
-            self.convolution(inputs, outputs, kernel, **settings),
+            self.convolution(inputs, outputs, kernel, stride=stride, padding=padding),
             *self.normalization(outputs),
             self.activation(),
         ]

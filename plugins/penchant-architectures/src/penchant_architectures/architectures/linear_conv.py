@@ -57,7 +57,8 @@ class LinearConvolution(nn.Module):
             features = maps.mean(dim=2)
         else:
             features = maps.flatten(1)
-        return self.readout(features)
+        outputs: torch.Tensor = self.readout(features)
+        return outputs
 
 
 def build(
@@ -67,7 +68,7 @@ def build(
     # Only three dimensions have channels of their own.
     channels, sides = 1, shape
     if len(shape) == 3:
-        channels, *sides = shape
+        channels, sides = shape[0], shape[1:]
     if min(sides) < options.kernel:
         raise penchant.Error(
             f"linear-conv needs inputs with no side shorter than its kernel {options.kernel}, "

@@ -45,7 +45,8 @@ class LinearPooling(nn.Module):
         blocks = padded.unflatten(1, (self.stride, self.folded))
         folded = blocks.sum(dim=1)
         read = folded @ self.theta.T
-        return read / math.sqrt(self.stride)
+        outputs: torch.Tensor = read / math.sqrt(self.stride)
+        return outputs
 
 
 def build(options: linear_models.LinearPooling, shape: tuple[int, ...], outputs: int) -> nn.Module:

@@ -48,7 +48,8 @@ class BasicBlock(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The activation of residual and shortcut together."""
         both = self.residual(x) + self.shortcut(x)
-        return self.activation(both)
+        outputs: torch.Tensor = self.activation(both)
+        return outputs
 
 
 def _shortcut(layers: Layers, inputs: int, outputs: int, stride: int, kind: str) -> nn.Module:

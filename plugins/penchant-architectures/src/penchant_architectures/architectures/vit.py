@@ -48,7 +48,8 @@ class Attention(nn.Module):
         # The heads stand side by side again.
         by_token = mixed.transpose(1, 2)
         tokens = by_token.reshape(batch, count, width)
-        return self.output(tokens)
+        outputs: torch.Tensor = self.output(tokens)
+        return outputs
 
 
 class Residual(nn.Module):
@@ -60,7 +61,7 @@ class Residual(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The input, and what the branch makes of it."""
-        made = self.branch(x)
+        made: torch.Tensor = self.branch(x)
         return x + made
 
 

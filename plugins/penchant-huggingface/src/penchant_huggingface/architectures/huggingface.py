@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import types
 from types import ModuleType
 from typing import Any
 
@@ -31,8 +32,8 @@ class Logits:
         """The logits of a batch; tokens may come as floating-point numbers."""
         if self.main_input_name == "input_ids":  # type: ignore[attr-defined]
             inputs = inputs.long()
-        made = super().forward(inputs)  # type: ignore[misc]
-        return made.logits
+        logits: Tensor = super().forward(inputs).logits  # type: ignore[misc]
+        return logits
 
 
 def build(options: HuggingFace, shape: tuple[int, ...], outputs: int) -> nn.Module:
@@ -41,9 +42,9 @@ def build(options: HuggingFace, shape: tuple[int, ...], outputs: int) -> nn.Modu
     config = _config(transformers, options)
     kind = _kind(transformers, options, config, shape)
     _fit(config, options, shape, outputs)
-    fresh = options.model is None or not options.pretrained
     try:
-        if fresh:
+        network: nn.Module
+        if options.model is None or not options.pretrained:
             network = kind.from_config(config, attn_implementation="eager")
         else:
             network = _pretrained(kind, options.model, config)
@@ -146,13 +147,14 @@ def _forget_tokens_beyond(config: Any, vocabulary: int) -> None:
 
 def _pretrained(kind: Any, model: str, config: Any) -> nn.Module:
     """The model with its weights, from the cache or a folder; nothing is fetched."""
-    return kind.from_pretrained(
+    network: nn.Module = kind.from_pretrained(
         model,
         config=config,
         local_files_only=True,
         attn_implementation="eager",
         ignore_mismatched_sizes=True,  # the head, where classes are other ones
     )
+    return network
 
 
 def _missing(model: str | None, error: OSError) -> penchant.Error:
@@ -172,4 +174,6 @@ def _give_logits(network: nn.Module) -> None:
     """Let the model take one tensor and give one; names of modules stay as they are."""
     kind = type(network)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    network.__class__ = type(kind)(kind.__name__, (Logits, kind), names)
+    bases = (Logits, kind)
+    made = types.new_class(kind.__name__, bases, exec_body=lambda body: body.update(names))
+    network.__class__ = made

@@ -49,7 +49,9 @@ def autocorrelations(series: Tensor) -> Tensor:
     centred = series - series.mean(0)
     # by the Fourier transform, padded so that the ends do not meet
     transformed = torch.fft.rfft(centred, n=2 * steps, dim=0)
-    products = torch.fft.irfft(transformed.abs().square(), n=2 * steps, dim=0)[:steps] / steps
+    products: Tensor = (
+        torch.fft.irfft(transformed.abs().square(), n=2 * steps, dim=0)[:steps] / steps
+    )
     within, total = _variances(series)
     own = products.mean(1)  # covariance inside of chains
     return 1 - (within - own * steps / (steps - 1)) / total

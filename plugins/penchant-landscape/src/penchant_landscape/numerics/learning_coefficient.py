@@ -168,7 +168,8 @@ def learning_coefficient(
 
 
 def _unknown(by_chain: Tensor, problems: tuple[str, ...]) -> Coefficient:
-    return Coefficient(*[math.nan] * 11, by_chain, problems)
+    numbers = dict.fromkeys(Coefficient._fields[:11], math.nan)
+    return Coefficient(**numbers, by_chain=by_chain, problems=problems)
 
 
 def _slope(

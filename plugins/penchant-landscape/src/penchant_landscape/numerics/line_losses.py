@@ -69,7 +69,9 @@ class Landscape:
         )
 
     @torch.no_grad()
-    def measure(self, points: Iterable[Tensor], buffers: Iterable[dict] | None = None) -> Measured:
+    def measure(
+        self, points: Iterable[Tensor], buffers: Iterable[dict[str, Tensor]] | None = None
+    ) -> Measured:
         """Losses at points.
 
         Args:

@@ -89,7 +89,8 @@ class NetworkEnergy:
         return torch.cat(found)
 
     def _labels(self, size: int) -> tuple[Tensor, ...]:
-        return self.samples.labels.split(size)
+        labels: tuple[Tensor, ...] = self.samples.labels.split(size)
+        return labels
 
     def _of_one(self, parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
         """Losses (n,) of one network."""
@@ -201,7 +202,8 @@ class NetworkEnergy:
                 self._stackable = None
             else:
                 every = labels.expand(chains, *labels.shape) if shared else labels
-                losses = sample_losses(outputs.flatten(0, 1), every.flatten(0, 1), self.loss)
+                rows = every.flatten(0, 1)
+                losses: Tensor = sample_losses(outputs.flatten(0, 1), rows, self.loss)
                 return losses.unflatten(0, (chains, -1))
         found = []
         for chain in range(chains):

@@ -42,7 +42,8 @@ class _StackedLinear(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """W x + b."""
-        outputs: Tensor = _Product.apply(inputs, self.weight, self.bias)
+        # torch's `apply` has no annotations
+        outputs: Tensor = _Product.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return outputs
 
 
@@ -57,7 +58,7 @@ class _Product(torch.autograd.Function):
         return functional.linear(inputs, weight, bias)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         """Nothing is saved."""
 
     @staticmethod

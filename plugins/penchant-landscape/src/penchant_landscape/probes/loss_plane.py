@@ -175,7 +175,14 @@ def _barrier(path: Measured, positions: Tensor, generator: torch.Generator) -> Q
     }
 
 
-def _paired(values: Tensor, **null: float | None) -> penchant.Quantity:
+def _paired(
+    values: Tensor,
+    *,
+    null: float | None,
+    null_spread: float | None = None,
+    null_stderr: float | None = None,
+    p: float | None = None,
+) -> penchant.Quantity:
     """The mean of differences (n,) of samples."""
     return penchant.Quantity(
         float(values.mean()),
@@ -183,7 +190,10 @@ def _paired(values: Tensor, **null: float | None) -> penchant.Quantity:
         over="samples, paired",
         count=len(values),
         df=len(values) - 1,
-        **null,
+        null=null,
+        null_spread=null_spread,
+        null_stderr=null_stderr,
+        p=p,
     )
 
 

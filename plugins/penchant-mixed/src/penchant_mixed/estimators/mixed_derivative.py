@@ -10,7 +10,8 @@ import torch
 from penchant_numerics.eigenpairs import Eigenpairs, block_krylov_pairs
 from penchant_numerics.ensembles import draw
 from penchant_numerics.estimates import Directions
-from penchant_numerics.mixed import MixedDerivative, State
+from penchant_numerics.mixed import MixedDerivative
+from penchant_numerics.mixed_factors import State
 from penchant_numerics.moments import GroupedMoment, descending_eigh
 from penchant_numerics.noise import normal
 from penchant_numerics.operators import Applied
@@ -119,7 +120,7 @@ def _whole(
         eigenvalues,
         vectors,
         trace=float(matrix.trace()),
-        trace_stderr=stderr,
+        trace_stderr=None if stderr is None else float(stderr),
         networks=moment.count,
         matrix=matrix,
         jackknife=groups.left_out(centred=False, rank=size),
@@ -134,12 +135,14 @@ def _leading(
     networks: int,
 ) -> Directions:
     """A few pairs, by products that pass over all networks."""
+    assert options.leading is not None  # else all pairs are taken
     point = _point(options, context)
-    cut = {"networks": networks, "shard_size": _a_shard(networks)}
+    shard_size = _a_shard(networks)
     shards = context.map(
         trace_estimates,
+        networks=networks,
+        shard_size=shard_size,
         shared={"point": point},
-        **cut,
     )
     # The trace, from random signs, because no diagonal is formed.
     traces = torch.cat([torch.as_tensor(shard["traces"], device="cpu") for shard in shards])
@@ -149,8 +152,9 @@ def _leading(
         shared = {"point": point, "vectors": vectors}
         shards = context.map(
             product_sum,
+            networks=networks,
+            shard_size=shard_size,
             shared=shared,
-            **cut,
         )
         total = torch.zeros_like(vectors)
         for shard in shards:
@@ -169,8 +173,8 @@ def _leading(
     return Directions(
         pairs.values,
         pairs.vectors.T,
-        trace=mean,
-        trace_stderr=stderr,
+        trace=float(mean),
+        trace_stderr=None if stderr is None else float(stderr),
         networks=networks,
         residuals=pairs.residuals,
         conventions={
@@ -261,5 +265,6 @@ def trace_estimates(context: penchant.Context, indices: range) -> dict[str, Tens
         signs = 2 * coins - 1
         images = mixed.apply(state, signs.to(context.device, context.dtype))
         squares = [image.double().square().sum() for image in images.values()]
-        traces.append(sum(squares) / PROBES)
+        first, *others = squares
+        traces.append(sum(others, start=first) / PROBES)
     return {"traces": torch.stack(traces)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -31,7 +32,7 @@ def connect(options: Ray, workers: int | None = None) -> bool:
     stops = signal.getsignal(signal.SIGTERM)
     try:
         # What workers print is in Ray's log files; the driver's terminal is the run's.
-        ray.init(log_to_driver=False, logging_level="warning", **where)
+        ray.init(log_to_driver=False, logging_level=logging.WARNING, **where)
     except Exception as error:  # Ray has no class of its own for a start that fails
         ray.shutdown()
         found = options.address or "this machine"

@@ -71,23 +71,26 @@ class Comparison:
         return np.stack([self._similarity(name, chosen) for chosen in rest])
 
     def _similarity(self, name: str, chosen: slice | list[int]) -> np.ndarray:
-        mean = np.stack(self.tables[name])[chosen].mean(0)
+        mean: np.ndarray = np.stack(self.tables[name])[chosen].mean(0)
         if name != "cka":
             return mean
         first = np.stack(self.tables["first"])[chosen].mean(0)
         second = np.stack(self.tables["second"])[chosen].mean(0)
         lengths = np.sqrt(np.maximum(first, 0))[:, None] * np.sqrt(np.maximum(second, 0))
-        return np.divide(mean, lengths, out=np.full_like(mean, np.nan), where=lengths > 0)
+        found: np.ndarray = np.full_like(mean, np.nan)
+        np.divide(mean, lengths, out=found, where=lengths > 0)
+        return found
 
     def null(self, name: str) -> np.ndarray:
         """Similarity of corresponding layers with shuffled samples, (shuffles, pairs)."""
-        mean = np.stack(self.shuffled[name]).mean(0)
+        mean: np.ndarray = np.stack(self.shuffled[name]).mean(0)
         if name != "cka":
             return mean
         first = np.stack(self.tables["first"]).mean(0)
         second = np.stack(self.tables["second"]).mean(0)
         lengths = [np.sqrt(first[i] * second[j]) for i, j in self.pairs]
-        return mean / np.array(lengths)
+        scaled: np.ndarray = mean / np.array(lengths)
+        return scaled
 
 
 def _hsic(K: Tensor, L: Tensor) -> Tensor:

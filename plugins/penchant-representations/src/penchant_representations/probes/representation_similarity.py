@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import penchant
 import torch
 from penchant_numerics.significance import p_value
-from penchant_numerics.statistics import jackknife, null_of, share_p_value
+from penchant_numerics.statistics import Null, jackknife, null_of, share_p_value
 from torch import Tensor, nn
 
 from penchant_representations.declarations import RepresentationSimilarity
@@ -71,7 +71,8 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Te
         )
     order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
     chosen = order[: size * options.groups]
-    return inputs[chosen.to(inputs.device)]
+    some: Tensor = inputs[chosen.to(inputs.device)]
+    return some
 
 
 def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -> Network:
@@ -190,6 +191,14 @@ def _arrays(name: str, trained: Comparison, drawn: Comparison | None) -> dict[st
     return found
 
 
+class _Fields(TypedDict):
+    """What a quantity is over."""
+
+    over: str
+    count: int
+    df: float
+
+
 def _quantities(
     name: str,
     trained: Comparison,
@@ -204,7 +213,7 @@ def _quantities(
             f"the unbiased norms of some layers are not positive with {count} samples in "
             f"{options.groups} minibatches: more samples, or fewer groups, are needed"
         )
-    fields = {"over": "samples", "count": count, "df": options.groups - 1}
+    fields: _Fields = {"over": "samples", "count": count, "df": options.groups - 1}
     i, j = np.array(trained.pairs).T
     null = trained.null(name)
     value, each = table[i, j].mean(), replicates[:, i, j].mean(1)
@@ -232,7 +241,7 @@ def _quantities(
     return found
 
 
-def _shuffled(draws: np.ndarray, value: float) -> dict[str, float | None]:
+def _shuffled(draws: np.ndarray, value: float) -> Null:
     """The null of shuffles of the same samples.
 
     Their spread is all that differs without an effect: the error over samples is no part of it.

@@ -82,4 +82,5 @@ def _square_root(covariance: Tensor) -> Tensor:
         )
     # What rounding made negative is zero.
     roots = values.clamp(min=0).sqrt()
-    return (vectors * roots) @ vectors.T
+    root: Tensor = (vectors * roots) @ vectors.T
+    return root

@@ -12,8 +12,8 @@ from torch import Generator, Tensor
 
 from penchant_synthetic.declarations import LinearlySeparable
 from penchant_synthetic.numerics.extendable_draws import balanced_labels, normal_rows
+from penchant_synthetic.numerics.waves import HOST
 
-HOST = {"device": "cpu", "dtype": torch.float64}
 MARGINS = {"paper": "classes at +-epsilon", "code": "classes at +-epsilon/2"}
 UNIT = 1e-6  # how far from 1 the length of a unit vector may be
 
@@ -135,5 +135,5 @@ def _of_a_random_basis(index: int, values: int, generator: Generator) -> Tensor:
     columns = normal.T.to(torch.float64)
     orthonormal, triangle = torch.linalg.qr(columns)
     # Gram-Schmidt has a positive diagonal; this factorisation may not.
-    sign = triangle[index, index].sign()
-    return orthonormal[:, index] * sign
+    vector: Tensor = orthonormal[:, index] * triangle[index, index].sign()
+    return vector

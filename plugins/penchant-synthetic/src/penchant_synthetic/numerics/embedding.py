@@ -55,4 +55,5 @@ def _in_a_random_plane(coordinates: Tensor, values: int, generator: Generator) -
     normal = normal_rows(dimensions, values, generator)
     # As many orthonormal directions of the input as there are coordinates, (values, m).
     directions, _ = torch.linalg.qr(normal.T.to(coordinates.dtype))
-    return coordinates @ directions.T
+    embedded: Tensor = coordinates @ directions.T
+    return embedded

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from types import ModuleType
+from typing import cast
 
 import penchant
 from penchant_numerics.shapes import written
@@ -79,7 +81,8 @@ def _failure(
 
 def _draw_zero_head(network: nn.Module) -> None:
     # Distilled models have two heads.
-    heads = network.get_classifier()
+    classifier = cast("Callable[[], object]", network.get_classifier)
+    heads = classifier()
     if not isinstance(heads, (tuple, list)):
         heads = (heads,)
     for head in heads:

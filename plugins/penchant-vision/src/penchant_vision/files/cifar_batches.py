@@ -7,7 +7,7 @@ blue planes, each row by row.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import torch
@@ -148,13 +148,13 @@ def _kind(values: np.ndarray) -> str:
     return f"{values.dtype} {shape}"
 
 
-def _are_images(values: object) -> bool:
+def _are_images(values: object) -> TypeGuard[np.ndarray]:
     if not isinstance(values, np.ndarray):
         return False
     if values.dtype != np.uint8 or values.ndim != 2:
         return False
     count, pixels = values.shape
-    return count > 0 and pixels == PIXELS
+    return bool(count > 0 and pixels == PIXELS)
 
 
 def _as_images(rows: np.ndarray) -> Tensor:

@@ -11,8 +11,9 @@ import gzip
 import math
 import struct
 import zlib
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -112,7 +113,7 @@ def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
 
 def _read_shape(
     path: Path,
-    stream: BinaryIO,
+    stream: gzip.GzipFile | BufferedReader,
     item: tuple[int, ...],
 ) -> tuple[int, ...]:
     """The lengths of the axes; a file of another kind is refused before its values are read."""
@@ -146,7 +147,7 @@ def _read_shape(
 
 def _read_values(
     path: Path,
-    stream: BinaryIO,
+    stream: gzip.GzipFile | BufferedReader,
     shape: tuple[int, ...],
 ) -> bytearray:
     """As many values as the header promises, piece by piece: memory grows with the data only."""

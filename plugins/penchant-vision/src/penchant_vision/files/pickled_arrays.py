@@ -70,8 +70,10 @@ class _Type:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         # Types of one byte have no order of bytes.
         byte_order = _text(state[1])
-        if byte_order in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(byte_order)
+        if byte_order == "<":
+            self.dtype = self.dtype.newbyteorder("<")
+        elif byte_order == ">":
+            self.dtype = self.dtype.newbyteorder(">")
 
 
 class _Array:

@@ -33,7 +33,7 @@ def largest_by_chance(rows: int, columns: int, variance: float) -> float:
     """What the largest eigenvalue of random entries exceeds in one of a hundred matrices."""
     first, second = math.sqrt(rows - 0.5), math.sqrt(columns - 0.5)
     centre = (first + second) ** 2
-    scale = (first + second) * (1 / first + 1 / second) ** (1 / 3)
+    scale: float = (first + second) * (1 / first + 1 / second) ** (1 / 3)
     return variance * (centre + _TRACY_WIDOM * scale) / max(rows, columns)
 
 
@@ -60,7 +60,8 @@ def distribution(
     density /= 2 * np.pi * variance * ratio
     steps = (density[1:] + density[:-1]) / 2 * np.diff(angles)
     mass = np.concatenate([[0.0], np.cumsum(steps)])
-    return np.interp(values, x, mass / mass[-1], left=0.0, right=1.0)
+    shares: np.ndarray = np.interp(values, x, mass / mass[-1], left=0.0, right=1.0)
+    return shares
 
 
 def distance(eigenvalues: NDArray[np.float64], rows: int, columns: int, variance: float) -> float:

@@ -151,7 +151,7 @@ def _quantities(found: _Layers, context: penchant.Context) -> dict[str, penchant
             "tail as well, or it has too few values"
         )
     if tails:
-        squares = sum(each.stderr**2 for each in tails)
+        squares = sum(each.stderr**2 for each in tails if each.stderr is not None)
         quantities["tail-exponent"] = penchant.Quantity(
             float(np.mean([each.exponent for each in tails])),
             stderr=squares**0.5 / len(tails),
