@@ -203,8 +203,9 @@ class NetworkEnergy:
             else:
                 every = labels.expand(chains, *labels.shape) if shared else labels
                 rows = every.flatten(0, 1)
-                losses: Tensor = sample_losses(outputs.flatten(0, 1), rows, self.loss)
-                return losses.unflatten(0, (chains, -1))
+                losses = sample_losses(outputs.flatten(0, 1), rows, self.loss)
+                stacked: Tensor = losses.unflatten(0, (chains, -1))
+                return stacked
         found = []
         for chain in range(chains):
             own = {name: tensor[chain] for name, tensor in named.items()}
