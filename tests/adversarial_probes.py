@@ -154,8 +154,8 @@ def probes():
     """Rows of the table: its name, the probe, and what it is given beside the network."""
     for plugin in ORDER:
         small = small_runs(plugin)
-        for offer in testing.offers(f"penchant-{plugin}"):
-            cls = offer.component
+        for registration in testing.registrations(f"penchant-{plugin}"):
+            cls = registration.component
             if cls.kind != "probe" or not cls.has_axis("architecture"):
                 continue
             runs = small[cls.name] if isinstance(small[cls.name], list) else [small[cls.name]]

@@ -95,7 +95,7 @@ def _signature(thing: Any) -> str:
 def _probes() -> list[str]:
     from penchant.plugins import discovery
 
-    own = (each for each in discovery.load().offers("probe"))
+    own = (each for each in discovery.load().registrations("probe"))
     return sorted(each.component.name for each in own if each.distribution.startswith("penchant"))
 
 

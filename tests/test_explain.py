@@ -16,14 +16,14 @@ from penchant.plugins.explain import explain, explanation, roles
 from penchant_tools import completion
 
 PLUGINS = discovery.load()
-OFFERS = PLUGINS.offers()
-OWN = [offer for offer in OFFERS if offer.distribution.startswith("penchant")]
+OFFERS = PLUGINS.registrations()
+OWN = [registration for registration in OFFERS if registration.distribution.startswith("penchant")]
 ROLES = [role.name for role in roles(PLUGINS)]
 ABSENT = re.compile(r"(\S+): the files are not there")
 
 
-def _name(offer):
-    return f"{offer.component.kind}-{PLUGINS.address(offer)}"
+def _name(registration):
+    return f"{registration.component.kind}-{PLUGINS.address(registration)}"
 
 
 def _example(text):
@@ -52,11 +52,11 @@ def _check(command, monkeypatch):
     assert done.exit_code == 0, (command, done.output, done.exception)
 
 
-@pytest.mark.parametrize("offer", OWN, ids=_name)
-def test_every_component_is_explained_with_an_example(offer, monkeypatch, tmp_path):
+@pytest.mark.parametrize("registration", OWN, ids=_name)
+def test_every_component_is_explained_with_an_example(registration, monkeypatch, tmp_path):
     monkeypatch.setenv("PENCHANT_DATA", str(tmp_path))  # nothing is read for a job's key
-    text = explanation(offer, PLUGINS)
-    cls = offer.component
+    text = explanation(registration, PLUGINS)
+    cls = registration.component
     assert text.startswith(f"{cls.name} ({cls.kind}, ")
     for field in cls.__attrs_attrs__:
         assert f"\n  {field.name}: {field.metadata['help']} (" in text
@@ -120,11 +120,11 @@ def _absent(command, output):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # as for somebody who types it
-@pytest.mark.parametrize("offer", OWN, ids=_name)
-def test_every_example_runs(offer, tmp_path, monkeypatch):
+@pytest.mark.parametrize("registration", OWN, ids=_name)
+def test_every_example_runs(registration, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # commands add the folder they are typed in
-    command = _example(explanation(offer, PLUGINS))
+    command = _example(explanation(registration, PLUGINS))
     code, output, exception = _ran(command)
     absent = _absent(command, output)
     if code != 0 and absent:

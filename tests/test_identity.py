@@ -234,8 +234,8 @@ def test_a_library_whose_files_are_links_to_a_cache_is_a_library(tmp_path, monke
 def test_the_key_names_every_version_that_matters():
     from penchant.plugins import discovery
 
-    offer = discovery.load().find("probe", "output-spread")
-    found = versions([offer])
+    registration = discovery.load().find("probe", "output-spread")
+    found = versions([registration])
     assert {"python", "penchant", "torch", "numpy", "scipy", "penchant-example"} <= found.keys()
     assert {"matplotlib", "attrs"} <= found.keys()  # what the plugin requires
 

@@ -45,7 +45,9 @@ def test_every_probe_has_a_test_for_gpus(root):
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "cuda", "plugins"]
     text = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout
     found = set(re.findall(r"\[probe-(.*)-cuda\]", text))
-    probes = {offer.component.name for offer in discovery.load().offers("probe")}
+    probes = {
+        registration.component.name for registration in discovery.load().registrations("probe")
+    }
     assert found >= probes - {"output-spread"}, sorted(probes - found)
 
 

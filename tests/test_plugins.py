@@ -44,8 +44,8 @@ def test_what_an_estimator_uses_is_a_tuple():
 
 def test_a_plugin_is_found_with_its_version(install):
     install("good", PROBE, version="2.3")
-    offer = discovery.load().find("probe", "found")
-    assert (offer.distribution, offer.version) == ("penchant-good", "2.3")
+    registration = discovery.load().find("probe", "found")
+    assert (registration.distribution, registration.version) == ("penchant-good", "2.3")
 
 
 @pytest.mark.parametrize(

@@ -89,11 +89,12 @@ def contents(run):
 
 
 def test_every_plugin_with_probes_takes_part():
-    offers = {
-        offer.component.name: offer.distribution for offer in discovery.load().offers("probe")
+    registrations = {
+        registration.component.name: registration.distribution
+        for registration in discovery.load().registrations("probe")
     }
-    taking_part = {offers[probe["name"]] for probe in PROBES}
-    assert taking_part == set(offers.values())
+    taking_part = {registrations[probe["name"]] for probe in PROBES}
+    assert taking_part == set(registrations.values())
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_every_measurement_plugin_has_its_papers(run):
 
     from penchant.plugins import discovery
 
-    for registration in discovery.load().offers("probe"):
+    for registration in discovery.load().registrations("probe"):
         package = registration.component.__module__.partition(".")[0]
         if package in ("penchant_example",):
             continue

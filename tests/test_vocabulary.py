@@ -33,16 +33,16 @@ SEVERAL_TYPES = {
 }
 
 
-def offers():
+def registrations():
     """Every component of the plugins of this repository."""
-    return [o for o in discovery.load().offers() if o.distribution.startswith("penchant")]
+    return [o for o in discovery.load().registrations() if o.distribution.startswith("penchant")]
 
 
 def options():
     """(component, field, type) of every option."""
-    for offer in offers():
-        for field in attrs.fields(offer.component):
-            yield offer.component, field, hints(offer.component)[field.name]
+    for registration in registrations():
+        for field in attrs.fields(registration.component):
+            yield registration.component, field, hints(registration.component)[field.name]
 
 
 def without_none(hint):
@@ -79,18 +79,18 @@ def test_words_that_were_replaced_are_gone():
     for component, field, _ in options():
         if field.name in REPLACED["option"]:
             wrong.append(f"option {component.name}.{field.name}")
-    for offer in offers():
+    for registration in registrations():
         for kind, declared in (("quantity", "quantities"), ("array", "arrays")):
-            for name in getattr(offer.component, declared, {}):
+            for name in getattr(registration.component, declared, {}):
                 if name in REPLACED[kind]:
-                    wrong.append(f"{kind} {offer.component.name}: {name}")
+                    wrong.append(f"{kind} {registration.component.name}: {name}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_presets_have_hyphens_only():
-    for offer in offers():
-        for name in getattr(offer.component, "presets", {}):
-            what = f"{offer.component.name} -p {name}"
+    for registration in registrations():
+        for name in getattr(registration.component, "presets", {}):
+            what = f"{registration.component.name} -p {name}"
             assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name), what
 
 

@@ -14,7 +14,7 @@ from penchant.plugins.explain import explain, explanation, roles
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGINS = discovery.load()
-OWN = [each for each in PLUGINS.offers() if each.distribution.startswith("penchant")]
+OWN = [each for each in PLUGINS.registrations() if each.distribution.startswith("penchant")]
 
 # A word of a name, between hyphens or underscores -> what to use instead.
 NAMES = {

@@ -20,7 +20,7 @@ from penchant.components.roles import role_of
 from penchant.components.taking import AXES, taken
 from penchant.components.training import Training
 from penchant.experiments.settings import Settings
-from penchant.plugins.discovery import Offer, load
+from penchant.plugins.discovery import Registration, load
 from penchant.plugins.examples import example
 
 DOCS = Path(__file__).resolve().parent.parent
@@ -40,15 +40,17 @@ GENERATED = "<!-- Written by docs/make/catalogue.py from the declaration: do not
 
 def pages() -> dict[str, str]:
     """Path below docs/ to text, of the index and of every component of the repository."""
-    offers = [offer for offer in load().offers() if _is_ours(offer)]
+    registrations = [
+        registration for registration in load().registrations() if _is_ours(registration)
+    ]
     limits = tomllib.loads((DOCS / "make/limits.toml").read_text())
-    written = {"catalogue/index.md": _index(offers)}
-    for offer in offers:
-        cls = offer.component
+    written = {"catalogue/index.md": _index(registrations)}
+    for registration in registrations:
+        cls = registration.component
         limit = limits.get(cls.kind, {}).get(cls.name)
         if limit is None:
             raise SystemExit(f"docs/make/limits.toml has no entry for the {cls.kind} {cls.name!r}")
-        written[f"catalogue/{_file(cls)}"] = _page(offer, limit)
+        written[f"catalogue/{_file(cls)}"] = _page(registration, limit)
     written["reference/numerics.md"] = _numerics()
     written["reference/experiment.md"] = _experiment()
     return written
@@ -77,10 +79,10 @@ def _experiment() -> str:
     return f"{GENERATED}\n{text}"
 
 
-def _is_ours(offer: Offer) -> bool:
+def _is_ours(registration: Registration) -> bool:
     # What else is installed on a machine is not documented here.
-    folder = DOCS.parent / "plugins" / offer.distribution
-    return offer.distribution == "penchant" or folder.is_dir()
+    folder = DOCS.parent / "plugins" / registration.distribution
+    return registration.distribution == "penchant" or folder.is_dir()
 
 
 def _file(cls: type) -> str:
@@ -91,7 +93,7 @@ def _summary(cls: type) -> str:
     return (inspect.getdoc(cls) or "").splitlines()[0]
 
 
-def _index(offers: list[Offer]) -> str:
+def _index(registrations: list[Registration]) -> str:
     lines = [GENERATED, "# Catalogue", ""]
     lines += [
         "All components of this repository. Each page has a question, options, outputs, an",
@@ -100,18 +102,24 @@ def _index(offers: list[Offer]) -> str:
     for kind, title in KINDS.items():
         lines += ["", f"## {title}", ""]
         if kind == "probe":
-            lines += _probe_table([offer for offer in offers if offer.component.kind == kind])
+            lines += _probe_table(
+                [
+                    registration
+                    for registration in registrations
+                    if registration.component.kind == kind
+                ]
+            )
             continue
         lines += ["| name | description | plugin |", "|---|---|---|"]
-        for offer in offers:
-            cls = offer.component
+        for registration in registrations:
+            cls = registration.component
             if cls.kind == kind:
                 link = f"[`{cls.name}`]({_file(cls)})"
-                lines.append(f"| {link} | {_cell(_summary(cls))} | {offer.distribution} |")
+                lines.append(f"| {link} | {_cell(_summary(cls))} | {registration.distribution} |")
     return "\n".join(lines) + "\n"
 
 
-def _probe_table(offers: list[Offer]) -> list[str]:
+def _probe_table(registrations: list[Registration]) -> list[str]:
     """Probes by family: a picture, the question, and which networks and data each takes."""
     kinds = list(taken(Probe))
     lines = [
@@ -119,15 +127,15 @@ def _probe_table(offers: list[Offer]) -> list[str]:
         "`trajectory` is checkpoints of a training, which some probes follow and others measure",
         "state by state.",
     ]
-    families: dict[str, list[Offer]] = {}
-    for offer in offers:
-        families.setdefault(offer.distribution, []).append(offer)
+    families: dict[str, list[Registration]] = {}
+    for registration in registrations:
+        families.setdefault(registration.distribution, []).append(registration)
     for distribution, own in sorted(families.items()):
         summary = importlib.metadata.metadata(distribution)["Summary"]
         lines += ["", f"### {summary}", "", f"`pip install {distribution}`", ""]
         lines.append(f"| probe | question | {' | '.join(kinds)} |")
         lines.append("|---" * (len(kinds) + 2) + "|")
-        lines += [_probe_row(offer.component, kinds) for offer in own]
+        lines += [_probe_row(registration.component, kinds) for registration in own]
     return lines
 
 
@@ -142,9 +150,9 @@ def _probe_row(cls: Any, kinds: list[str]) -> str:
     return f"| {link} | {_cell(cls.question or _summary(cls))} | {cells} |"
 
 
-def _page(offer: Offer, limit: str) -> str:
-    cls = offer.component
-    lines = [GENERATED, f"# {cls.name}", "", f"*{cls.kind} of `{offer.distribution}`*", ""]
+def _page(registration: Registration, limit: str) -> str:
+    cls = registration.component
+    lines = [GENERATED, f"# {cls.name}", "", f"*{cls.kind} of `{registration.distribution}`*", ""]
     question = getattr(cls, "question", "")
     if question:
         lines += [f"**{question}**", ""]
@@ -157,7 +165,7 @@ def _page(offer: Offer, limit: str) -> str:
     lines += _options(cls)
     if issubclass(cls, Probe):
         lines += _probe(cls)
-    lines += ["", "## Example", "", "```console", f"$ {example(offer, load())}", "```"]
+    lines += ["", "## Example", "", "```console", f"$ {example(registration, load())}", "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -195,7 +203,11 @@ def _picture(cls: type) -> list[str]:
         return _gallery_picture({cls.name})
     if cls.kind == "estimator":
         role = role_of(cls).name
-        probes = [offer.component for offer in load().offers("probe") if _is_ours(offer)]
+        probes = [
+            registration.component
+            for registration in load().registrations("probe")
+            if _is_ours(registration)
+        ]
         return _gallery_picture({probe.name for probe in probes if role in probe.roles})
     return []
 

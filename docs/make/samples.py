@@ -24,8 +24,8 @@ POINTS = 600
 def main() -> None:
     """A picture a dataset."""
     PICTURES.mkdir(exist_ok=True)
-    for offer in discovery.load().offers("dataset"):
-        name = offer.component.name
+    for registration in discovery.load().registrations("dataset"):
+        name = registration.component.name
         # What a user imports is the user's own.
         if name == "import":
             continue

@@ -30,7 +30,7 @@ from penchant.execution.progress import Message
 from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
 from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
-from penchant.experiments.jobs import Choice, Job, training_name
+from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
 from penchant.experiments.weight_files import Weights
 from penchant.seeds import derive
@@ -170,9 +170,9 @@ class Context:
     def _used_architecture(self, text: str) -> Any:
         entry = parse_component(text)
         name = entry.pop("name")
-        offer = self._used("architecture", name)
+        registration = self._used("architecture", name)
         where = f"context.scope({text!r})"
-        return offer.component.bind(entry, where)
+        return registration.component.bind(entry, where)
 
     def _used(self, kind: str, name: str) -> Any:
         probe = self._job.probe
@@ -240,13 +240,13 @@ class Context:
 
     def dataset(self, name: str, **options: object) -> Data:
         """Samples of a dataset that the running component names in `uses`."""
-        offer = self._used("dataset", name)
+        registration = self._used("dataset", name)
         where = f"context.dataset({name!r})"
-        component = offer.component.bind(options, where)
-        choice = Choice(component, offer, name)
+        component = registration.component.bind(options, where)
+        choice = BoundComponent(component, registration, name)
         return self._load(choice)
 
-    def _load(self, choice: Choice) -> Data:
+    def _load(self, choice: BoundComponent) -> Data:
         name = choice.component.name
         # Of the seed and the name alone: every probe of a run sees the same samples.
         generator = self._generator("dataset", name)
@@ -318,13 +318,15 @@ class Context:
             return self.network()
         return self._stored(choice, choice.weights, 0)
 
-    def _stored(self, choice: Choice, weights: Weights, number: int) -> nn.Module:
+    def _stored(self, choice: BoundComponent, weights: Weights, number: int) -> nn.Module:
         """The network of one of the user's files, on the device."""
         network = self.network()
         self._fill(network, choice, weights, number)
         return network
 
-    def _fill(self, network: nn.Module, choice: Choice, weights: Weights, number: int) -> None:
+    def _fill(
+        self, network: nn.Module, choice: BoundComponent, weights: Weights, number: int
+    ) -> None:
         path = Path(weights.files[number])
         left_out = load_weights(network, path, choice.label, strict=weights.strict)
         if left_out:
@@ -371,7 +373,7 @@ class Context:
             self._warn_if_at_chance(network, self.data.train)
 
     def _own_states(
-        self, choice: Choice, steps: Sequence[int] | None
+        self, choice: BoundComponent, steps: Sequence[int] | None
     ) -> Iterator[tuple[int, nn.Module]]:
         """The user's network, or states of her training."""
         weights = choice.weights

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from penchant.components.names import filled
 from penchant.errors import did_you_mean
-from penchant.experiments.jobs import ProbeChoice
+from penchant.experiments.jobs import BoundProbe
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 
@@ -14,7 +14,7 @@ STDERR = "-stderr"  # the standard error of array `x` is array `x-stderr`
 BY_STEP = "-by-step"  # what the kernel makes of a quantity along a trajectory
 
 
-def mistakes(probe: ProbeChoice, result: Result) -> Iterator[str]:
+def mistakes(probe: BoundProbe, result: Result) -> Iterator[str]:
     """Quantities and arrays that are not declared, or declared and missing; errors forgotten.
 
     Args:

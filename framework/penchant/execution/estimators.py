@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penchant.components.roles import Role
-from penchant.experiments.jobs import Choice
+from penchant.experiments.jobs import BoundComponent
 
 if TYPE_CHECKING:
     from penchant.execution.context import Context
@@ -21,7 +21,9 @@ class BoundEstimator(Generic[T]):
     estimator's label before them where the probe takes several.
     """
 
-    def __init__(self, choice: Choice, context: Context, role: Role[T], *, several: bool) -> None:
+    def __init__(
+        self, choice: BoundComponent, context: Context, role: Role[T], *, several: bool
+    ) -> None:
         self.name = choice.component.name
         self.label = choice.label
         self.options = context.options

@@ -10,7 +10,7 @@ from penchant.components.component import Component
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.experiments.arrays import with_arrays
-from penchant.experiments.jobs import Choice
+from penchant.experiments.jobs import BoundComponent
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ _kept: list[_Loaded] = []  # the one dataset this process keeps
 
 
 def loaded(
-    choice: Choice,
+    choice: BoundComponent,
     generator: torch.Generator,
     *,
     seed: int,
@@ -54,7 +54,7 @@ def loaded(
         A `penchant_numerics.data.Data`, as if it had just been loaded.
     """
     key = (
-        choice.offer.distribution,
+        choice.registration.distribution,
         str(choice.described),
         str(choice.content),
         seed,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penchant.errors import Error
-from penchant.plugins.discovery import Offer, Plugins
+from penchant.plugins.discovery import Plugins, Registration
 
 Table = Mapping[str, Any]  # of an experiment, as TOML has it
 TYPED = "command line"  # what messages call an experiment that has no file
@@ -41,7 +41,7 @@ class Document:
             raise Error(f"{key} must be a list of tables ([[{key}]]), {found}")
         return [self.table(each, f"{where}[{index}]") for index, each in enumerate(value)]
 
-    def offer(self, kind: str, entry: Table, where: str) -> Offer:
+    def registration(self, kind: str, entry: Table, where: str) -> Registration:
         """The component that an entry names.
 
         Args:

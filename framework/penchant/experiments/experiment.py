@@ -14,7 +14,7 @@ from penchant.components.taking import AXES
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import Document, Table, text_of
-from penchant.experiments.jobs import Choice, Job, ProbeChoice, make_job
+from penchant.experiments.jobs import BoundComponent, BoundProbe, Job, make_job
 from penchant.experiments.probe_entries import ProbeEntries
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
@@ -30,7 +30,7 @@ class Experiment:
     """A validated experiment."""
 
     settings: Settings
-    probes: tuple[ProbeChoice, ...]
+    probes: tuple[BoundProbe, ...]
     raw: Table
     executor: Executor | None = None
 
@@ -49,7 +49,7 @@ class Experiment:
             raise Error(f"two probes of the experiment are the same; {cure}")
         return jobs
 
-    def _jobs(self, probe: ProbeChoice, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
+    def _jobs(self, probe: BoundProbe, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
         # An axis that the probe does not take has the one entry None.
         grid = itertools.product(
             probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
@@ -155,12 +155,14 @@ class _Builder:
         if isinstance(given, str):
             given = parse_component(given)
         entry = self.document.table(given, where)
-        offer = self.document.offer("executor", entry, where)
+        registration = self.document.registration("executor", entry, where)
         # Everything else in the table is an option.
         options = {key: value for key, value in entry.items() if key != "name"}
-        return cast("Executor", offer.component.bind(options, where))
+        return cast("Executor", registration.component.bind(options, where))
 
-    def check_used(self, known: Mapping[str, dict[str, Choice]], probes: list[ProbeChoice]) -> None:
+    def check_used(
+        self, known: Mapping[str, dict[str, BoundComponent]], probes: list[BoundProbe]
+    ) -> None:
         """An architecture or dataset that no probe takes was meant for something."""
         for axis in AXES:
             given = [choice for probe in probes for choice in probe.axes[axis]]
@@ -176,24 +178,26 @@ class _Builder:
                 cure = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
             raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
 
-    def choices(self, kind: str) -> dict[str, Choice]:
+    def choices(self, kind: str) -> dict[str, BoundComponent]:
         """The architectures or datasets of the experiment, by label."""
-        found: dict[str, Choice] = {}
+        found: dict[str, BoundComponent] = {}
         own = ["name", "label"]
         if kind == "architecture":
             own += ["weights", "strict"]
         for index, entry in enumerate(self.document.tables(f"{kind}s")):
             where = f"{self.where}, {kind}s[{index}]"
-            offer = self.document.offer(kind, entry, where)
+            registration = self.document.registration(kind, entry, where)
             # Probes select it, and results call it, by its label.
-            label = text_of(entry.get("label", offer.component.name), f"{where}.label")
+            label = text_of(entry.get("label", registration.component.name), f"{where}.label")
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
             weights = self.weights(entry, where) if kind == "architecture" else None
             # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
-            found[label] = Choice(offer.component.bind(options, where), offer, label, weights)
+            found[label] = BoundComponent(
+                registration.component.bind(options, where), registration, label, weights
+            )
         return found
 
     def weights(self, entry: Table, where: str) -> Weights | None:

@@ -28,7 +28,7 @@ from penchant.experiments.identity import (
 from penchant.experiments.settings import Settings
 from penchant.experiments.sources import versions
 from penchant.experiments.weight_files import Weights
-from penchant.plugins.discovery import OWN, Offer
+from penchant.plugins.discovery import OWN, Registration
 from penchant.results.steps import about_steps
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
@@ -37,11 +37,11 @@ _OF_A_NETWORK = ("architecture", "dataset", "seed", "dtype", "device", "threads"
 
 
 @attrs.frozen(eq=False)
-class Choice:
+class BoundComponent:
     """A component that an experiment chose, with its label and where it came from."""
 
     component: Any
-    offer: Offer
+    registration: Registration
     label: str
     weights: Weights | None = None
 
@@ -51,8 +51,8 @@ class Choice:
         record = {
             "name": self.component.name,
             "options": plain(self.component.options()),
-            "plugin": self.offer.distribution,
-            "version": self.offer.version,
+            "plugin": self.registration.distribution,
+            "version": self.registration.version,
         }
         if self.weights:
             record["weights"] = plain(self.weights.given)
@@ -90,7 +90,7 @@ class Choice:
                 found[f"file {path.name}"] = file_hash(path)
         # Code of the user's own, wherever it stands; what a plugin names by text has its version.
         target = type(component).target
-        if self.offer.distribution == OWN or not isinstance(target, str):
+        if self.registration.distribution == OWN or not isinstance(target, str):
             found[f"{component.name}.target"] = _object_hash(target, component.name)
         return found
 
@@ -129,7 +129,7 @@ def _object_hash(value: object, name: str) -> str:
 
 
 @attrs.frozen(eq=False)
-class ProbeChoice(Choice):
+class BoundProbe(BoundComponent):
     """A probe with its estimators, its training and the axes it was given.
 
     `trains_further` says that a training was asked for by the probe itself: then a network of the
@@ -137,11 +137,11 @@ class ProbeChoice(Choice):
     """
 
     preset: str = "quick"
-    estimators: Mapping[str, tuple[Choice, ...]] = attrs.field(factory=dict)
+    estimators: Mapping[str, tuple[BoundComponent, ...]] = attrs.field(factory=dict)
     training: Training | None = None
     trains_further: bool = False
-    used: Mapping[tuple[str, str], Offer] = attrs.field(factory=dict)
-    axes: Mapping[str, tuple[Choice | None, ...]] = attrs.field(factory=dict)
+    used: Mapping[tuple[str, str], Registration] = attrs.field(factory=dict)
+    axes: Mapping[str, tuple[BoundComponent | None, ...]] = attrs.field(factory=dict)
 
     @property
     def estimator_labels(self) -> dict[str, list[str]]:
@@ -157,9 +157,9 @@ class Job:
     id: str
     key: str
     settings: Settings
-    probe: ProbeChoice
-    architecture: Choice | None
-    dataset: Choice | None
+    probe: BoundProbe
+    architecture: BoundComponent | None
+    dataset: BoundComponent | None
     seed: int
     record: dict[str, Any]
     network_key: str = ""
@@ -170,21 +170,21 @@ class Job:
         return dict(self.record["labels"])
 
     @property
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[BoundComponent]:
         """Everything that was chosen for this job."""
         return _chosen(self.probe, self.architecture, self.dataset)
 
 
-def _chosen(probe: ProbeChoice, *axes: Choice | None) -> list[Choice]:
+def _chosen(probe: BoundProbe, *axes: BoundComponent | None) -> list[BoundComponent]:
     given = [choice for choice in axes if choice is not None]
     return [probe, *given, *itertools.chain(*probe.estimators.values())]
 
 
 def make_job(
     settings: Settings,
-    probe: ProbeChoice,
-    architecture: Choice | None,
-    dataset: Choice | None,
+    probe: BoundProbe,
+    architecture: BoundComponent | None,
+    dataset: BoundComponent | None,
     *,
     seed: int,
     device_type: str,
@@ -213,9 +213,9 @@ def make_job(
     labels = _labels(probe, architecture, dataset, seed)
     # What it was asked of enters the key: where that changed, the job is computed again.
     chosen = _chosen(probe, architecture, dataset)
-    offers = [choice.offer for choice in chosen]
+    registrations = [choice.registration for choice in chosen]
     code = _contents(chosen) | _loss_code(probe)
-    found = {"versions": versions([*offers, *probe.used.values()]), "code": code}
+    found = {"versions": versions([*registrations, *probe.used.values()]), "code": code}
     if gpu:
         found["gpu"] = dict(gpu)
     record = {
@@ -241,7 +241,10 @@ def make_job(
 
 
 def _described(
-    settings: Settings, probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None
+    settings: Settings,
+    probe: BoundProbe,
+    architecture: BoundComponent | None,
+    dataset: BoundComponent | None,
 ) -> dict[str, Any]:
     """What was asked for, as results record it."""
     estimators = {}
@@ -268,7 +271,7 @@ def _unusual(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != usual[name]}
 
 
-def _declared(probe: ProbeChoice, architecture: Choice | None) -> dict[str, Any]:
+def _declared(probe: BoundProbe, architecture: BoundComponent | None) -> dict[str, Any]:
     """What the probe says of its numbers and pictures, with names filled in."""
     options = probe.component.options()
     labels = probe.estimator_labels
@@ -286,7 +289,10 @@ def _declared(probe: ProbeChoice, architecture: Choice | None) -> dict[str, Any]
 
 
 def _labels(
-    probe: ProbeChoice, architecture: Choice | None, dataset: Choice | None, seed: int
+    probe: BoundProbe,
+    architecture: BoundComponent | None,
+    dataset: BoundComponent | None,
+    seed: int,
 ) -> dict[str, Any]:
     labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
     axes = {"architecture": architecture, "dataset": dataset}
@@ -309,7 +315,7 @@ def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
     return name
 
 
-def _loss_code(probe: ProbeChoice) -> dict[str, str]:
+def _loss_code(probe: BoundProbe) -> dict[str, str]:
     """The hash of a loss of the user's own, where a training or the probe has one."""
     named = {
         "training.loss": getattr(probe.training, "loss", ""),
@@ -319,16 +325,20 @@ def _loss_code(probe: ProbeChoice) -> dict[str, str]:
     return {place: _object_hash(name, "the loss") for place, name in own.items()}
 
 
-def _contents(chosen: list[Choice]) -> dict[str, str]:
+def _contents(chosen: list[BoundComponent]) -> dict[str, str]:
     return {place: text for choice in chosen for place, text in choice.content.items()}
 
 
-def _network_key(asked: dict[str, Any], architecture: Choice | None, dataset: Choice | None) -> str:
+def _network_key(
+    asked: dict[str, Any], architecture: BoundComponent | None, dataset: BoundComponent | None
+) -> str:
     """What a trained network depends on besides its training: neither probe nor its options."""
     parts = {name: asked[name] for name in _OF_A_NETWORK if name in asked}
     # Code and content of what it is made of.
     chosen = [choice for choice in (architecture, dataset) if choice is not None]
-    return long_hash([parts, versions([choice.offer for choice in chosen]), _contents(chosen)])
+    return long_hash(
+        [parts, versions([choice.registration for choice in chosen]), _contents(chosen)]
+    )
 
 
 def _without_versions(value: object) -> Any:

@@ -14,9 +14,9 @@ from penchant.components.taking import AXES, how_taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import TYPED, Document, Table, text_of
-from penchant.experiments.jobs import Choice, ProbeChoice
+from penchant.experiments.jobs import BoundComponent, BoundProbe
 from penchant.experiments.typed_text import parse_component
-from penchant.plugins.discovery import Offer, Plugins
+from penchant.plugins.discovery import Plugins, Registration
 
 _OTHER_LENGTH = {"epochs": "steps", "steps": "epochs"}
 _OF_A_PROBE = "name label preset estimators training architectures datasets".split()
@@ -30,8 +30,8 @@ class ProbeEntries:
         self.plugins = document.plugins
 
     def probe(
-        self, entry: Table, known: Mapping[str, dict[str, Choice]], where: str
-    ) -> ProbeChoice:
+        self, entry: Table, known: Mapping[str, dict[str, BoundComponent]], where: str
+    ) -> BoundProbe:
         """One probe with everything it was given.
 
         Args:
@@ -42,8 +42,8 @@ class ProbeEntries:
         Returns:
             The probe, its estimators and its training, and what it is measured on.
         """
-        offer = self.document.offer("probe", entry, where)
-        cls = cast("type[Probe]", offer.component)
+        registration = self.document.registration("probe", entry, where)
+        cls = cast("type[Probe]", registration.component)
         preset = self._preset(cls, entry, where)
         # What it is measured on, and how networks are trained for it.
         axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}
@@ -57,9 +57,9 @@ class ProbeEntries:
         _check_names(cls, entry, where)
         component = cls.bind(_options(entry, preset), where)
         chosen = itertools.chain(*estimators.values())
-        return ProbeChoice(
+        return BoundProbe(
             component,
-            offer,
+            registration,
             text_of(entry.get("label", cls.name), f"{where}.label"),
             preset=text_of(entry.get("preset", "quick"), f"{where}.preset"),
             estimators=estimators,
@@ -98,7 +98,7 @@ class ProbeEntries:
             recipe.update(_length(given, recipe))
         return Training.bind(recipe, f"{where}.training")
 
-    def _used(self, components: list[Any], where: str) -> dict[tuple[str, str], Offer]:
+    def _used(self, components: list[Any], where: str) -> dict[tuple[str, str], Registration]:
         """Datasets and architectures that the probe, or an estimator of it, asks for by name."""
         found = {}
         for component in components:
@@ -114,9 +114,9 @@ class ProbeEntries:
         cls: type[Probe],
         kind: str,
         entry: Table,
-        known: dict[str, Choice],
+        known: dict[str, BoundComponent],
         where: str,
-    ) -> tuple[Choice | None, ...]:
+    ) -> tuple[BoundComponent | None, ...]:
         """What a probe is given along one axis: what it selects, or everything it needs."""
         key = f"{kind}s"
         place = f"{where}.{key}"
@@ -149,7 +149,7 @@ class ProbeEntries:
 
     def _estimators(
         self, cls: type[Probe], preset: Table, entry: Table, where: str
-    ) -> dict[str, tuple[Choice, ...]]:
+    ) -> dict[str, tuple[BoundComponent, ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
         given = self.document.table(entry.get("estimators", {}), where)
@@ -175,24 +175,26 @@ class ProbeEntries:
             )
         return chosen
 
-    def _estimator(self, role: str, entry: object, default: str | None, where: str) -> Choice:
+    def _estimator(
+        self, role: str, entry: object, default: str | None, where: str
+    ) -> BoundComponent:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = parse_component(entry)
         entry = self.document.table(entry, where)
         if default:
             entry = {"name": default, **entry}
-        offer = self.document.offer("estimator", entry, where)
-        name = offer.component.name
-        found = role_of(offer.component)
+        registration = self.document.registration("estimator", entry, where)
+        name = registration.component.name
+        found = role_of(registration.component)
         if found is None or found.name != role:
             other = found and found.name
-            components = [each.component for each in self.plugins.offers("estimator")]
+            components = [each.component for each in self.plugins.registrations("estimator")]
             same = [each for each in components if (own := role_of(each)) and own.name == role]
             fitting = ", ".join(each.name for each in same)
             raise Error(f"{name!r} has the role {other}, expected {role}: {fitting} ({where})")
         options = {key: value for key, value in entry.items() if key != "name"}
-        return Choice(offer.component.bind(options, where), offer, name)
+        return BoundComponent(registration.component.bind(options, where), registration, name)
 
 
 def _options(entry: Table, preset: Table) -> dict[str, Any]:
@@ -223,7 +225,7 @@ def _used_names(component: Any) -> list[str]:
     return names
 
 
-def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
+def _with_labels(chosen: list[BoundComponent]) -> tuple[BoundComponent, ...]:
     """Each with a label of its own: one that is given twice gets a number, mine and mine-2."""
     seen: collections.Counter[str] = collections.Counter()
     found = []
@@ -236,7 +238,7 @@ def _with_labels(chosen: list[Choice]) -> tuple[Choice, ...]:
 
 
 def _check_takes(
-    cls: type[Probe], choice: Choice | None, plugins: Plugins, *, trains: bool, where: str
+    cls: type[Probe], choice: BoundComponent | None, plugins: Plugins, *, trains: bool, where: str
 ) -> None:
     """Refuse networks of a kind that a probe does not take, and name those that take it."""
     kind = choice.network_kind if choice is not None else "fresh"
@@ -244,7 +246,10 @@ def _check_takes(
         return
     if how_taken(cls, kind) == "no":
         # Silently drawing others instead would answer another question.
-        others = [cast("type[Probe]", offer.component) for offer in plugins.offers("probe")]
+        others = [
+            cast("type[Probe]", registration.component)
+            for registration in plugins.registrations("probe")
+        ]
         able = ", ".join(each.name for each in others if how_taken(each, kind) != "no")
         what = "a trajectory" if kind == "trajectory" else f"a {kind} network"
         takers = f"probes that take {what}: {able or 'none'}"
@@ -261,7 +266,7 @@ def _instead(cls: type[Probe]) -> str:
     return "draws fresh networks" if "fresh" in cls.takes else "measures networks of the user's"
 
 
-def _found(choice: Choice, kind: str) -> str:
+def _found(choice: BoundComponent, kind: str) -> str:
     """What was given, and what may be given instead."""
     if choice.weights is not None:
         given = choice.weights.given

@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from penchant.plugins.discovery import Offer
+from penchant.plugins.discovery import Registration
 
 _ALWAYS = ("penchant", "torch", "numpy", "scipy")
 _KERNEL_PACKAGES = ("penchant", "penchant_numerics")
@@ -23,7 +23,7 @@ _SKIPPED = {"tests", "build", "dist", "docs"}
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # of any environment, also a user's
 
 
-def versions(offers: Iterable[Offer]) -> dict[str, str]:
+def versions(registrations: Iterable[Registration]) -> dict[str, str]:
     """Versions of everything a job's numbers depend on, with a hash of sources that can be edited.
 
     Python, the kernel and its numerical libraries, every plugin, and what these plugins require.
@@ -33,10 +33,10 @@ def versions(offers: Iterable[Offer]) -> dict[str, str]:
         found[name] = _version(name)
     found["penchant"] += _editable_hash("penchant", _KERNEL_PACKAGES)
     # Plugins, and what they require besides.
-    for offer in offers:
-        edited = _editable_hash(offer.distribution, (offer.package,))
-        found[offer.distribution] = offer.version + edited
-        for required in _requirements(offer.distribution):
+    for registration in registrations:
+        edited = _editable_hash(registration.distribution, (registration.package,))
+        found[registration.distribution] = registration.version + edited
+        for required in _requirements(registration.distribution):
             found.setdefault(required, _version(required))
     return dict(sorted(found.items()))
 

@@ -29,7 +29,7 @@ OWN = "own"  # stands for the distribution of what a user hands over in Python
 
 
 @attrs.frozen
-class Offer:
+class Registration:
     """A component and the distribution it came from."""
 
     component: type[Component]
@@ -66,31 +66,39 @@ class Plugins:
     def __init__(self, plugins: Iterable[Plugin], without: tuple[str, ...] = ()) -> None:
         self.plugins = list(plugins)
         self.without = without  # names of those that were left out
-        self._offers: dict[tuple[str, str], list[Offer]] = {}
+        self._offers: dict[tuple[str, str], list[Registration]] = {}
         for plugin in self.plugins:
             for component in plugin.components:
-                offer = Offer(component, plugin.distribution, plugin.version)
+                registration = Registration(component, plugin.distribution, plugin.version)
                 # Two distributions may offer the same name; then neither takes it from the other.
-                self._offers.setdefault((component.kind, component.name), []).append(offer)
+                self._offers.setdefault((component.kind, component.name), []).append(registration)
 
-    def offers(self, kind: str | None = None) -> list[Offer]:
+    def registrations(self, kind: str | None = None) -> list[Registration]:
         """Every component of a kind, sorted by kind and name."""
-        same = [offers for (each, _), offers in self._offers.items() if kind in (None, each)]
+        same = [
+            registrations
+            for (each, _), registrations in self._offers.items()
+            if kind in (None, each)
+        ]
         return sorted(itertools.chain(*same), key=_sort_key)
 
     def clash(self, component: type[Component]) -> str:
         """The distributions that offer a component of this name, where there are several."""
-        offers = self._offers[component.kind, component.name]
-        return " and ".join(offer.distribution for offer in offers) if len(offers) > 1 else ""
+        registrations = self._offers[component.kind, component.name]
+        return (
+            " and ".join(registration.distribution for registration in registrations)
+            if len(registrations) > 1
+            else ""
+        )
 
-    def address(self, offer: Offer) -> str:
+    def address(self, registration: Registration) -> str:
         """The name that reaches this component."""
-        name = offer.component.name
-        if offer.distribution == KERNEL or not self.clash(offer.component):
+        name = registration.component.name
+        if registration.distribution == KERNEL or not self.clash(registration.component):
             return name
-        return f"{offer.distribution}/{name}"
+        return f"{registration.distribution}/{name}"
 
-    def find(self, kind: str, name: str, where: str = "") -> Offer:
+    def find(self, kind: str, name: str, where: str = "") -> Registration:
         """The component of this kind with this name (or `distribution/name`).
 
         Args:
@@ -105,34 +113,47 @@ class Plugins:
             Error: There is none, or there are several; the message says what helps.
         """
         distribution, _, short = name.rpartition("/")
-        offers = self._offers.get((kind, short), [])
+        registrations = self._offers.get((kind, short), [])
         if distribution:
             wanted = canonicalize_name(distribution)
-            offers = [offer for offer in offers if offer.distribution == wanted]
+            registrations = [
+                registration
+                for registration in registrations
+                if registration.distribution == wanted
+            ]
         # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
-        offers = [offer for offer in offers if offer.distribution == KERNEL] or offers
-        if len(offers) == 1:
-            return offers[0]
+        registrations = [
+            registration for registration in registrations if registration.distribution == KERNEL
+        ] or registrations
+        if len(registrations) == 1:
+            return registrations[0]
         place = f" ({where})" if where else ""
         # Several: the message says how each of them is reached.
-        if offers:
-            found = " and ".join(f"{offer.distribution} {offer.version}" for offer in offers)
-            cure = " or ".join(f"'{offer.distribution}/{short}'" for offer in offers)
+        if registrations:
+            found = " and ".join(
+                f"{registration.distribution} {registration.version}"
+                for registration in registrations
+            )
+            cure = " or ".join(
+                f"'{registration.distribution}/{short}'" for registration in registrations
+            )
             raise Error(f"the {kind} {name!r} is offered by {found}; write {cure}{place}")
         # None: what is close, what may have it inside, and what is missing altogether.
-        near = suggestion(name, [self.address(offer) for offer in self.offers(kind)])
+        near = suggestion(
+            name, [self.address(registration) for registration in self.registrations(kind)]
+        )
         inside = self._collections(kind, short)
         raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{self._set_aside()}")
 
     def _collections(self, kind: str, name: str) -> str:
         """Components that have many under names of their own: `zoo:model=resnet50`."""
         found = []
-        for offer in self.offers(kind):
-            fields = attrs.fields(offer.component)
+        for registration in self.registrations(kind):
+            fields = attrs.fields(registration.component)
             required = [field for field in fields if field.default is attrs.NOTHING]
             # Text that is no target: the name of something inside.
             if len(required) == 1 and required[0].type in ("str", str):
-                found.append(f"'{self.address(offer)}:{required[0].name}={name}'")
+                found.append(f"'{self.address(registration)}:{required[0].name}={name}'")
         return f" Or {' or '.join(found)}?" if found else ""
 
     def has(self, kind: str, name: str) -> bool:
@@ -187,8 +208,8 @@ class Plugins:
         return Plugins([*self.plugins, own], self.without)
 
 
-def _sort_key(offer: Offer) -> tuple[str, str, str]:
-    return offer.component.kind, offer.component.name, offer.distribution
+def _sort_key(registration: Registration) -> tuple[str, str, str]:
+    return registration.component.kind, registration.component.name, registration.distribution
 
 
 @functools.cache

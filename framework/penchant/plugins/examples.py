@@ -12,15 +12,15 @@ from typing import Any
 from penchant.components.component import Probe
 from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES
-from penchant.plugins.discovery import Offer, Plugins
+from penchant.plugins.discovery import Plugins, Registration
 
 _LETTERS = {"architecture": "-a", "dataset": "-d"}
 
 
-def example(offer: Offer, plugins: Plugins) -> str:
+def example(registration: Registration, plugins: Plugins) -> str:
     """A command that uses a component."""
-    cls = offer.component
-    address = plugins.address(offer)
+    cls = registration.component
+    address = plugins.address(registration)
     if issubclass(cls, Probe):
         return _measurement(address, cls)
     if cls.example:
@@ -34,7 +34,7 @@ def example(offer: Offer, plugins: Plugins) -> str:
     return _estimated(role.name if role else "", address, plugins)
 
 
-def example_of_role(role: Role[Any], estimators: list[Offer], plugins: Plugins) -> str:
+def example_of_role(role: Role[Any], estimators: list[Registration], plugins: Plugins) -> str:
     """A command that chooses an estimator of a role.
 
     Args:
@@ -55,8 +55,8 @@ def example_of_training(plugins: Plugins) -> str:
 
 
 def _probes(plugins: Plugins) -> dict[str, type[Probe]]:
-    offers = plugins.offers("probe")
-    return {plugins.address(each): each.component for each in offers}  # type: ignore[misc]
+    registrations = plugins.registrations("probe")
+    return {plugins.address(each): each.component for each in registrations}  # type: ignore[misc]
 
 
 def _measurement(address: str, cls: type[Probe]) -> str:

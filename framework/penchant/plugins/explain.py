@@ -14,7 +14,7 @@ from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES, KINDS, taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.plugins.discovery import Offer, Plugins
+from penchant.plugins.discovery import Plugins, Registration
 from penchant.plugins.examples import example, example_of_role, example_of_training
 
 _LONGEST = 8  # entries of a list that are shown
@@ -26,11 +26,11 @@ def explain(name: str, plugins: Plugins) -> str:
     known = []
     texts = []
     # Components of several kinds may have one name; all of them are explained.
-    for offer in plugins.offers():
-        address = plugins.address(offer)
+    for registration in plugins.registrations():
+        address = plugins.address(registration)
         known.append(address)
-        if name in (offer.component.name, address):
-            texts.append(explanation(offer, plugins))
+        if name in (registration.component.name, address):
+            texts.append(explanation(registration, plugins))
     for role, estimators in roles(plugins).items():
         known.append(role.name)
         if name == role.name:
@@ -44,20 +44,20 @@ def explain(name: str, plugins: Plugins) -> str:
     return "\n\n".join(texts)
 
 
-def roles(plugins: Plugins) -> dict[Role[Any], list[Offer]]:
+def roles(plugins: Plugins) -> dict[Role[Any], list[Registration]]:
     """Every role that has estimators, by name, and these."""
-    found: dict[Role[Any], list[Offer]] = {}
-    for offer in plugins.offers("estimator"):
-        role = role_of(offer.component)
+    found: dict[Role[Any], list[Registration]] = {}
+    for registration in plugins.registrations("estimator"):
+        role = role_of(registration.component)
         if role is not None:
-            found.setdefault(role, []).append(offer)
+            found.setdefault(role, []).append(registration)
     return dict(sorted(found.items(), key=lambda pair: pair[0].name))
 
 
-def explanation(offer: Offer, plugins: Plugins) -> str:
+def explanation(registration: Registration, plugins: Plugins) -> str:
     """Help text, options with defaults and bounds, what comes out, cost, and an example."""
-    cls = offer.component
-    source = f"{offer.distribution} {offer.version}"
+    cls = registration.component
+    source = f"{registration.distribution} {registration.version}"
     lines = [f"{cls.name} ({cls.kind}, {source})", ""]
     if issubclass(cls, Probe) and cls.question:
         lines += [cls.question, ""]
@@ -69,15 +69,18 @@ def explanation(offer: Offer, plugins: Plugins) -> str:
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
-    lines += _section("Example", [example(offer, plugins)])
+    lines += _section("Example", [example(registration, plugins)])
     return "\n".join(lines)
 
 
-def _role(role: Role[Any], estimators: list[Offer], plugins: Plugins) -> str:
+def _role(role: Role[Any], estimators: list[Registration], plugins: Plugins) -> str:
     """What estimators of a role are called with and give, and which there are."""
     lines = [f"{role.name} (role)", "", inspect.cleandoc(role.__doc__ or "")]
     lines += _section("Called with", [", ".join(role.parameters)])
-    rows = {plugins.address(offer): offer.component.summary() for offer in estimators}
+    rows = {
+        plugins.address(registration): registration.component.summary()
+        for registration in estimators
+    }
     lines += _section("Estimators", _pairs(rows))
     lines += _section("Example", [example_of_role(role, estimators, plugins)])
     return "\n".join(lines)

@@ -28,14 +28,14 @@ def rows(plugins: Plugins, kind: str | None) -> list[Row]:
     return [
         {
             "kind": each,
-            "name": plugins.address(offer),
-            "summary": offer.component.summary(),
-            "plugin": offer.distribution,
-            "version": offer.version,
-            **_takes(offer.component),
+            "name": plugins.address(registration),
+            "summary": registration.component.summary(),
+            "plugin": registration.distribution,
+            "version": registration.version,
+            **_takes(registration.component),
         }
         for each in (KINDS if single is None else (single,))
-        for offer in plugins.offers(each)
+        for registration in plugins.registrations(each)
     ]
 
 
@@ -57,7 +57,7 @@ def _roles(plugins: Plugins) -> list[Row]:
     found = []
     for role, estimators in roles(plugins).items():
         summary, _, _ = (role.__doc__ or "").partition("\n")
-        names = ", ".join(plugins.address(offer) for offer in estimators)
+        names = ", ".join(plugins.address(registration) for registration in estimators)
         found.append({"kind": "role", "name": role.name, "summary": summary, "estimators": names})
     return found
 

@@ -45,8 +45,12 @@ def read(path):
 
 
 def component(distribution, name):
-    offers = testing.offers(distribution)
-    (found,) = [offer.component for offer in offers if offer.component.name == name]
+    registrations = testing.registrations(distribution)
+    (found,) = [
+        registration.component
+        for registration in registrations
+        if registration.component.name == name
+    ]
     return found
 
 

@@ -37,9 +37,9 @@ def test_every_preset_has_an_example():
     for path in FILES:
         used |= {(entry["name"], entry["preset"]) for entry in read(path)["probes"]}
     offered = set()
-    for offer in testing.offers("penchant-gih"):
-        presets = getattr(offer.component, "presets", {})
-        offered |= {(offer.component.name, preset) for preset in presets}
+    for registration in testing.registrations("penchant-gih"):
+        presets = getattr(registration.component, "presets", {})
+        offered |= {(registration.component.name, preset) for preset in presets}
     assert {(name, preset) for name, preset in offered if preset != "quick"} == used
 
 

@@ -69,8 +69,8 @@ def test_every_preset_has_an_example():
     for path in FILES:
         used |= {entry.get("preset") for entry in read(path)["probes"]}
     offered = set()
-    for offer in testing.offers("penchant-mine"):
-        offered |= set(getattr(offer.component, "presets", {}))
+    for registration in testing.registrations("penchant-mine"):
+        offered |= set(getattr(registration.component, "presets", {}))
     assert offered - {"quick"} == used - {None}
 
 

@@ -39,9 +39,11 @@ def used_presets():
 
 def test_every_preset_has_an_example():
     offered = set()
-    for offer in testing.offers("penchant-nad"):
-        if offer.component.kind == "probe":
-            offered |= {(offer.component.name, preset) for preset in offer.component.presets}
+    for registration in testing.registrations("penchant-nad"):
+        if registration.component.kind == "probe":
+            offered |= {
+                (registration.component.name, preset) for preset in registration.component.presets
+            }
     assert {pair for pair in offered if pair[1] != "quick"} == used_presets()
 
 
@@ -90,9 +92,9 @@ def stand_ins(architectures, everyone):
 
 
 def preset_of(entry):
-    for offer in testing.offers("penchant-nad"):
-        if offer.component.name == entry["name"]:
-            return offer.component.presets[entry["preset"]]
+    for registration in testing.registrations("penchant-nad"):
+        if registration.component.name == entry["name"]:
+            return registration.component.presets[entry["preset"]]
     raise AssertionError(entry["name"])
 
 

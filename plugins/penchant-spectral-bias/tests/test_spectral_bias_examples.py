@@ -44,8 +44,8 @@ def test_every_preset_has_an_example():
     used = {entry["preset"] for path in FILES for entry in read(path)["probes"]}
     offered = {
         preset
-        for offer in testing.offers("penchant-spectral-bias")
-        for preset in offer.component.presets
+        for registration in testing.registrations("penchant-spectral-bias")
+        for preset in registration.component.presets
     }
     assert {TWINS.get(preset, preset) for preset in offered - {"quick", "rising"}} == used
 

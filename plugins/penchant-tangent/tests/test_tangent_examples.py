@@ -50,8 +50,8 @@ def test_every_preset_has_an_example():
     for path in FILES:
         for entry in read(path)["probes"]:
             used.add((entry["name"], entry["preset"]))
-    for offer in testing.offers("penchant-tangent"):
-        component = offer.component
+    for registration in testing.registrations("penchant-tangent"):
+        component = registration.component
         for preset in getattr(component, "presets", {}):
             assert preset == "quick" or (component.name, preset) in used, preset
 
@@ -66,10 +66,12 @@ def reduced(raw):
     """One probe with one small network and few samples, of data that are here."""
     raw["probes"] = raw["probes"][:1]
     entry = raw["probes"][0]
-    offer = next(
-        each for each in testing.offers("penchant-tangent") if each.component.name == entry["name"]
+    registration = next(
+        each
+        for each in testing.registrations("penchant-tangent")
+        if each.component.name == entry["name"]
     )
-    chosen = offer.component.presets[entry["preset"]]
+    chosen = registration.component.presets[entry["preset"]]
     limits = {key: value for key, value in LIMITS.items() if key in chosen}
     entry.update({**SMALL[entry["name"]], **limits})
     entry.pop("architectures", None)

@@ -77,7 +77,7 @@ def server(tmp_path, monkeypatch):
         running.shutdown()
 
 
-def offer(served, monkeypatch, dataset, files):
+def registration(served, monkeypatch, dataset, files):
     """Put files on the server and their checksums in the table."""
     (served / dataset).mkdir()
     for name, content in files.items():
@@ -93,7 +93,7 @@ def draw(component, root, **options):
 
 def test_idx_files_are_fetched_once(tmp_path, monkeypatch, server):
     served, asked = server
-    offer(served, monkeypatch, "kmnist", dict(idx_files()))
+    registration(served, monkeypatch, "kmnist", dict(idx_files()))
     data = draw(Kmnist, tmp_path / "data")
     assert data.train.labels.tolist() == [*range(10)] and len(asked) == 4
     assert sorted(path.name for path in (tmp_path / "data/kmnist").glob("*.gz")) == sorted(
@@ -106,7 +106,7 @@ def test_idx_files_are_fetched_once(tmp_path, monkeypatch, server):
 
 def test_files_that_are_there_are_left_alone(tmp_path, monkeypatch, server):
     served, asked = server
-    offer(served, monkeypatch, "kmnist", dict(idx_files()))
+    registration(served, monkeypatch, "kmnist", dict(idx_files()))
     own = tmp_path / "data/kmnist/train-labels-idx1-ubyte"
     own.parent.mkdir(parents=True)
     own.write_bytes(struct.pack(">II", 0x0801, 10) + bytes([7] * 10))
@@ -116,7 +116,7 @@ def test_files_that_are_there_are_left_alone(tmp_path, monkeypatch, server):
 
 def test_a_wrong_checksum_is_refused_and_nothing_is_kept(tmp_path, monkeypatch, server):
     served, _ = server
-    offer(served, monkeypatch, "kmnist", dict(idx_files()))
+    registration(served, monkeypatch, "kmnist", dict(idx_files()))
     (served / "kmnist/train-images-idx3-ubyte.gz").write_bytes(b"something else")
     with pytest.raises(
         penchant.Error, match=r"kmnist/train-images-idx3-ubyte.gz is not the file that was expected"
@@ -153,7 +153,7 @@ def test_archives_are_fetched_once_and_only_their_batches_kept(
     tmp_path, monkeypatch, server, component
 ):
     served, asked = server
-    offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
+    registration(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
     data = draw(component, tmp_path / "data")
     assert len(data.train.labels) == 50 and data.conventions["training batches"] == "5 of 5"
     kept = {path.name for path in (tmp_path / "data/cifar-10-batches-bin").iterdir()} - {
@@ -166,14 +166,14 @@ def test_archives_are_fetched_once_and_only_their_batches_kept(
 
 def test_an_archive_without_a_batch_is_refused(tmp_path, monkeypatch, server):
     served, _ = server
-    offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES[:-1])})
+    registration(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES[:-1])})
     with pytest.raises(penchant.Error, match="found no file cifar-10-batches-bin/test_batch.bin"):
         draw(Cifar10, tmp_path / "data")
 
 
 def test_processes_that_start_together_fetch_once(tmp_path, monkeypatch, server):
     served, asked = server
-    offer(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
+    registration(served, monkeypatch, "cifar10", {"cifar-10-binary.tar.gz": archive(BATCHES)})
     folder = tmp_path / "data/cifar-10-batches-bin"
     threads = [
         threading.Thread(target=mirrors.fetch_archive, args=("cifar10", folder, BATCHES))

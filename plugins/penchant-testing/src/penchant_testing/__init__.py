@@ -24,7 +24,7 @@ from penchant_testing.checks import (
     check_probe,
 )
 from penchant_testing.claims import Claim, claims
-from penchant_testing.conformance import conformance, label, offers
+from penchant_testing.conformance import conformance, label, registrations
 from penchant_testing.emulated_device import Counts, emulated_device
 from penchant_testing.executors import check_executor
 from penchant_testing.parts import architecture, context, dataset, seed
@@ -51,7 +51,7 @@ __all__ = [
     "emulated_device",
     "label",
     "no_trace",
-    "offers",
+    "registrations",
     "seed",
     "strict_devices",
     "tiny_network",

@@ -21,7 +21,7 @@ from penchant.components.training import Training
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 from penchant.plugins.declaration_checks import check_declaration
-from penchant.plugins.discovery import Offer
+from penchant.plugins.discovery import Registration
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
@@ -32,9 +32,9 @@ from penchant_testing.strictness import no_trace, strict_devices
 CLOSE = 1e-3  # relative difference of numbers from another device, whose chunks are others
 
 
-def check_component(offer: Offer) -> None:
+def check_component(registration: Registration) -> None:
     """The declaration is complete, its targets load and take what they are called with."""
-    cls = offer.component
+    cls = registration.component
     # The class of its kind, from which what every such component must have is read.
     base = next(parent for parent in cls.__mro__ if parent.__dict__.get("kind") == cls.kind)
     check_declaration(cls, base)
@@ -75,9 +75,9 @@ def _check_probe_declaration(cls: type[Probe]) -> None:
                 assert inside in known, f"{what}, but has neither option nor role {inside!r}"
 
 
-def check_presets(offer: Offer) -> None:
+def check_presets(registration: Registration) -> None:
     """Every preset is a valid choice of options, estimators and training."""
-    cls: Any = offer.component
+    cls: Any = registration.component
     for name, preset in cls.presets.items():
         where = f"preset {name!r} of {cls.name}"
         odd = set("._ ").intersection(name)
@@ -238,8 +238,8 @@ def small_run(name: str, folder: Path, parts: Mapping[str, Any]) -> Result:
     Returns:
         Its result.
     """
-    offer = discovery.load().find("probe", name)
-    package = offer.package
+    registration = discovery.load().find("probe", name)
+    package = registration.package
     raw = experiment(name, parts)
     raw["executor"] = "serial"
     with no_trace(), strict_devices(package):

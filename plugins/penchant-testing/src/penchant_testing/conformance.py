@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 from penchant.api import run
 from penchant.plugins import discovery
-from penchant.plugins.discovery import Offer
+from penchant.plugins.discovery import Registration
 from penchant.results.result import Result, read_result
 
 from penchant_testing import checks
@@ -48,21 +48,25 @@ def _anywhere(function: Callable[..., Any], *arguments: Any) -> Callable[[Path],
     return check
 
 
-def offers(distribution: str) -> list[Offer]:
+def registrations(distribution: str) -> list[Registration]:
     """The components of an installed distribution; a disabled one is an error with its reason."""
     plugins = discovery.load()
     for plugin in plugins.plugins:
         own = plugin.distribution == distribution
         if own and plugin.reason:
             raise AssertionError(f"{distribution} is disabled: {plugin.reason}")
-    found = [offer for offer in plugins.offers() if offer.distribution == distribution]
+    found = [
+        registration
+        for registration in plugins.registrations()
+        if registration.distribution == distribution
+    ]
     assert found, f"{distribution} registers no components; is it installed?"
     return found
 
 
-def label(offer: Offer) -> str:
+def label(registration: Registration) -> str:
     """A name for a test of this component."""
-    component = offer.component
+    component = registration.component
     return f"{component.kind}-{component.name}"
 
 
@@ -163,27 +167,27 @@ def _properties(
     exceptions: _Exceptions,
 ) -> Iterator[Property]:
     """All properties, those of the whole distribution first."""
-    found = offers(distribution)
-    names = {offer.component.name for offer in found}
+    found = registrations(distribution)
+    names = {registration.component.name for registration in found}
     # A misspelt name would leave its component untested.
     unknown = (small.keys() | exceptions.names) - names
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
     package = found[0].package
     yield Property("light", _anywhere(check_light, package))
     probes: dict[str, Any] = {}
-    for offer in found:
-        yield from _of_a_declaration(offer)
-        name = offer.component.name
+    for registration in found:
+        yield from _of_a_declaration(registration)
+        name = registration.component.name
         # None: too large for a test, so that only its declaration is looked at.
         parts = small.get(name, {})
         if parts is None:
             continue
-        if offer.component.kind == "probe":
+        if registration.component.kind == "probe":
             runs = _several(parts)
             probes[name] = runs
-            yield from _of_a_probe(offer, runs, exceptions)
-        elif name in small or offer.component.kind == "dataset":
-            yield from _of_an_axis(offer, parts)
+            yield from _of_a_probe(registration, runs, exceptions)
+        elif name in small or registration.component.kind == "dataset":
+            yield from _of_an_axis(registration, parts)
     # One pool for all of them: starting workers takes longer than most probes.
     if probes:
         check = functools.partial(check_processes, probes)
@@ -192,22 +196,22 @@ def _properties(
         yield Property("same-in-processes-on-device", on_device, slow=True)
 
 
-def _of_a_declaration(offer: Offer) -> Iterator[Property]:
+def _of_a_declaration(registration: Registration) -> Iterator[Property]:
     """The properties that a component shows without running."""
-    of = label(offer)
+    of = label(registration)
     # Complete in itself.
-    declared = _anywhere(checks.check_component, offer)
+    declared = _anywhere(checks.check_component, registration)
     yield Property(f"{of}-declared", declared)
     # Its code where others look for it.
-    room = _anywhere(check_rooms, offer)
+    room = _anywhere(check_rooms, registration)
     yield Property(f"{of}-in-its-room", room)
 
 
-def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
+def _of_an_axis(registration: Registration, parts: Mapping[str, Any]) -> Iterator[Property]:
     """Networks of an architecture are drawn, samples of a dataset loaded; others have neither."""
-    of = label(offer)
-    name = offer.component.name
-    kind = offer.component.kind
+    of = label(registration)
+    name = registration.component.name
+    kind = registration.component.kind
     if kind == "architecture":
         check = functools.partial(checks.check_architecture, name, **parts)
         yield Property(f"{of}-drawn", _anywhere(check))
@@ -220,13 +224,13 @@ def _of_an_axis(offer: Offer, parts: Mapping[str, Any]) -> Iterator[Property]:
 
 
 def _of_a_probe(
-    offer: Offer,
+    registration: Registration,
     runs: list[Mapping[str, Any]],
     exceptions: _Exceptions,
 ) -> Iterator[Property]:
     """The properties that a probe shows when it runs small."""
-    of = label(offer)
-    small = _SmallProbe(offer, runs, exceptions)
+    of = label(registration)
+    small = _SmallProbe(registration, runs, exceptions)
     yield Property(f"{of}-presets", small.presets)
     yield Property(f"{of}-names", small.names)
     yield Property(f"{of}-errors", small.errors)
@@ -238,7 +242,7 @@ def _of_a_probe(
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
-    if offer.component.name in exceptions.no_effect:
+    if registration.component.name in exceptions.no_effect:
         yield Property(f"{of}-no-effect", small.no_effect, slow=True)
 
 
@@ -253,13 +257,13 @@ def _several(parts: Any) -> list[Mapping[str, Any]]:
 class _SmallProbe:
     """A probe with the runs that make it small: each method checks one property."""
 
-    offer: Offer
+    registration: Registration
     runs: list[Mapping[str, Any]]
     exceptions: _Exceptions
 
     @property
     def cls(self) -> Any:
-        return self.offer.component
+        return self.registration.component
 
     def results(self) -> list[Result]:
         found = []
@@ -269,7 +273,7 @@ class _SmallProbe:
         return found
 
     def presets(self, folder: Path) -> None:
-        checks.check_presets(self.offer)
+        checks.check_presets(self.registration)
 
     def names(self, folder: Path) -> None:
         results = self.results()
@@ -397,14 +401,14 @@ def check_light(package: str) -> None:
     assert found == "[]", f"importing {package} imports {found}"
 
 
-def check_rooms(offer: Offer) -> None:
+def check_rooms(registration: Registration) -> None:
     """A component's code stands where its name says: `package.<kind>s.<name>`."""
-    cls: Any = offer.component
-    room = f"{offer.package}.{cls.kind}s"
+    cls: Any = registration.component
+    room = f"{registration.package}.{cls.kind}s"
     targets = {"target": cls.target}
     if getattr(cls, "figures", ""):
         targets["figures"] = cls.figures
-    rooms = {"target": room, "figures": f"{offer.package}.figures"}
+    rooms = {"target": room, "figures": f"{registration.package}.figures"}
     for kind, target in targets.items():
         # A class of the user's own has no package to stand in.
         if not isinstance(target, str):

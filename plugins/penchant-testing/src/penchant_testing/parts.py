@@ -15,7 +15,7 @@ from penchant.execution.loading import loaded
 from penchant.execution.networks import BoundArchitecture
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
-from penchant.experiments.jobs import Choice, Job
+from penchant.experiments.jobs import BoundComponent, Job
 from penchant.experiments.settings import Settings
 from penchant.plugins import discovery
 from penchant.seeds import derive
@@ -54,8 +54,8 @@ def architecture(
     """
     table = _component(given)
     name = table.pop("name")
-    offer = discovery.load().find("architecture", name)
-    bound = offer.component.bind(table, name)
+    registration = discovery.load().find("architecture", name)
+    bound = registration.component.bind(table, name)
     component = with_arrays(bound)
     return BoundArchitecture(component, name, tuple(shape), outputs, seed)
 
@@ -74,9 +74,9 @@ def dataset(given: Any, *, seed: int = 0) -> Any:
 
     table = _component(given)
     name = table.pop("name")
-    offer = discovery.load().find("dataset", name)
-    component = offer.component.bind(table, name)
-    choice = Choice(component, offer, name)
+    registration = discovery.load().find("dataset", name)
+    component = registration.component.bind(table, name)
+    choice = BoundComponent(component, registration, name)
     # The keys that a context takes: the same samples as in a run of this seed.
     key = derive(seed, "dataset", name)
     generator = torch.Generator(device="cpu").manual_seed(key)

@@ -78,16 +78,16 @@ def names(
     """
     name, colon, typed = begun.partition(":")
     if not colon:
-        offers = plugins.offers(kind)
-        known = [plugins.address(offer) for offer in offers]
+        registrations = plugins.registrations(kind)
+        known = [plugins.address(registration) for registration in registrations]
         return beginning(known, begun)
     if kind is None or not plugins.has(kind, name):
         return []
 
     # Options before the last comma are typed already.
     before, comma, last = typed.rpartition(",")
-    offer = plugins.find(kind, name)
-    options = option_names(offer.component, last)
+    registration = plugins.find(kind, name)
+    options = option_names(registration.component, last)
     return [f"{name}:{before}{comma}{option}" for option in options]
 
 
@@ -125,12 +125,12 @@ def estimators(
         return beginning(known, begun)
     # The role is typed: what fits it.
     known = []
-    for offer in plugins.offers("estimator"):
-        given = getattr(offer.component, "role", "")
+    for registration in plugins.registrations("estimator"):
+        given = getattr(registration.component, "role", "")
         # A plugin's own role is an object with a name.
         own = getattr(given, "name", given)
         if own == role:
-            address = plugins.address(offer)
+            address = plugins.address(registration)
             known.append(f"{role}={address}")
     return beginning(known, begun)
 

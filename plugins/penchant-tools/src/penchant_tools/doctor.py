@@ -19,7 +19,7 @@ from penchant.execution.loading import loaded
 from penchant.execution.networks import FROM_EMBEDDING, BoundArchitecture
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
-from penchant.experiments.jobs import Choice
+from penchant.experiments.jobs import BoundComponent
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Plugins, kernel_version
 from penchant.seeds import derive
@@ -179,8 +179,8 @@ def _files(plugins: Plugins) -> Iterator[Finding]:
     """Datasets that read files, and which of them are there."""
     folder = os.environ.get("PENCHANT_DATA")
     yield Finding("PENCHANT_DATA", folder or "not set")
-    for offer in plugins.offers("dataset"):
-        cls: Any = offer.component
+    for registration in plugins.registrations("dataset"):
+        cls: Any = registration.component
         # Most datasets are made, or come with a library.
         if cls.files is Dataset.files:
             continue
@@ -230,10 +230,10 @@ class _Patient:
 
         options = dict(table)
         name = options.pop("name")
-        offer = self.plugins.find("dataset", name, "doctor")
+        registration = self.plugins.find("dataset", name, "doctor")
         try:
-            component = offer.component.bind(options, name)
-            choice = Choice(component, offer, name)
+            component = registration.component.bind(options, name)
+            choice = BoundComponent(component, registration, name)
             seed = derive(0, "dataset", name)
             generator = torch.Generator(device="cpu").manual_seed(seed)
             cpu = torch.device("cpu")
@@ -262,9 +262,9 @@ class _Patient:
 
         options = dict(table)
         name = options.pop("name")
-        offer = self.plugins.find("architecture", name, "doctor")
+        registration = self.plugins.find("architecture", name, "doctor")
         try:
-            component = with_arrays(offer.component.bind(options, name))
+            component = with_arrays(registration.component.bind(options, name))
             shape = tuple(self.shape)
             bound = BoundArchitecture(component, name, shape, self.outputs, seed=0)
             example = None if self.tokens is None else self.tokens[:1]
@@ -299,9 +299,9 @@ class _Patient:
         one = "unit = 0" if self._is_imported() else "outputs = 1"
         yield Finding("", _row("as it is", one, "trained"))
         with tempfile.TemporaryDirectory() as folder:
-            for offer in self.plugins.offers("probe"):
-                name = self.plugins.address(offer)
-                yield Finding(name, self._fits(name, offer.component, Path(folder)))
+            for registration in self.plugins.registrations("probe"):
+                name = self.plugins.address(registration)
+                yield Finding(name, self._fits(name, registration.component, Path(folder)))
 
     def _fits(self, name: str, cls: Any, folder: Path) -> str:
         """Does a probe take what is here: as it is, with one output, as one trained network?"""

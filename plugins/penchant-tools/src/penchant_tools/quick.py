@@ -12,7 +12,7 @@ from typing import Any
 
 from penchant.errors import Error
 from penchant.experiments.experiment import build
-from penchant.experiments.jobs import ProbeChoice
+from penchant.experiments.jobs import BoundProbe
 from penchant.plugins.discovery import Plugins
 
 SEEDS = 2
@@ -48,7 +48,7 @@ def quick_form(
     return found
 
 
-def _probe(entry: Mapping[str, Any], probe: ProbeChoice) -> dict[str, Any]:
+def _probe(entry: Mapping[str, Any], probe: BoundProbe) -> dict[str, Any]:
     """The entry of a probe with its preset `quick`, its choices and its estimators."""
     cls = type(probe.component)
     found = {name: entry[name] for name in _SELECTION if name in entry}
@@ -84,5 +84,5 @@ def _fits(cls: Any, options: Mapping[str, Any]) -> bool:
 
 def _names(chosen: Any) -> Any:
     """Estimators by name: a list where the probe takes several."""
-    names = [each.offer.component.name for each in chosen]
+    names = [each.registration.component.name for each in chosen]
     return names[0] if len(names) == 1 else names

@@ -22,7 +22,7 @@ class Basis(NamedTuple):
     eigenvalues: Tensor | None = None
 
 
-class Choice(Protocol):
+class BoundComponent(Protocol):
     """The options of a probe that takes some directions of a basis."""
 
     basis: str
@@ -32,7 +32,7 @@ class Choice(Protocol):
 
 
 def named_basis(
-    options: Choice,
+    options: BoundComponent,
     context: penchant.Context,
     *,
     networks: int,
@@ -132,7 +132,7 @@ def most_directions(context: penchant.Context, *, networks: int) -> int:
 
 
 def check_indices(
-    options: Choice,
+    options: BoundComponent,
     context: penchant.Context,
     *,
     networks: int,
@@ -153,7 +153,7 @@ def check_indices(
         )
 
 
-def chosen_indices(options: Choice, basis: Basis) -> list[int]:
+def chosen_indices(options: BoundComponent, basis: Basis) -> list[int]:
     """The indices asked for; one beyond the basis is refused."""
     count = len(basis.vectors)
     indices = list(range(0, count, options.every))
