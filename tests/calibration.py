@@ -1,6 +1,6 @@
 """What share is called significant where there is no effect: every kind of null that occurs.
 
-`python tests/calibration.py` prints the table; `tests/test_significance.py` holds it to its bounds,
+`python tests/calibration.py` prints the table; `tests/numerics/test_significance.py` holds it to its bounds,
 with fewer simulations and the binomial error that they have.
 A kind is a function that gives p-values under its null with their weights: simulations, or all
 outcomes with their probabilities.

@@ -191,7 +191,7 @@ def paired_difference(
     is (M_T + M_S - M_I) / (R n), with Satterthwaite's degrees of freedom, at least R - 1. It is not
     taken smaller than that of R n independent differences and one more of 0, so that differences
     that are all the same are not called certain. Without an effect at most 1.5 % are significant at
-    1 %, fewer where trainings hardly differ (`tests/test_significance.py`).
+    1 %, fewer where trainings hardly differ (`tests/numerics/test_significance.py`).
 
     Args:
         first: A number per training and sample, such as whether the answer was right.
@@ -357,7 +357,7 @@ def rank_correlation(
     $r$ shrunk by $n / (n + 1)$, so that $n$ pairs in perfect order still have a standard error
     above zero. At $r = 0$ it is $1 / \sqrt{n - 1}$, the exact standard deviation under the null.
     Compared with the spread over repetitions it is right within a third for correlations up to 0.9,
-    and up to twice too large above (`tests/test_statistics.py`).
+    and up to twice too large above (`tests/numerics/test_statistics.py`).
 
     Args:
         x: Numbers (n,); equal ones share their mean rank.

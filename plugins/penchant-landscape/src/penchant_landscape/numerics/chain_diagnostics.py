@@ -29,7 +29,7 @@ def split_r_hat(series: Tensor) -> float:
 
     >>> apart = torch.tensor([[0.0, 9.0], [1.0, 8.0], [0.0, 9.0], [1.0, 8.0]], device="cpu")
     >>> round(split_r_hat(apart), 1)
-    5.7
+    6.6
     """
     within, total = _variances(split_chains(series.double()))
     return float((total / within).sqrt())

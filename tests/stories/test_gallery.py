@@ -9,7 +9,7 @@ from pathlib import Path
 import penchant
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "docs/gallery"
 ENTRIES = tomllib.loads((GALLERY / "entries.toml").read_text())
 RUNS = tomllib.loads((GALLERY / "runs.toml").read_text())

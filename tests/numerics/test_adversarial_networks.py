@@ -1,7 +1,7 @@
 """Numeric kernels on networks and data that are hard on them, against dense float64 oracles.
 
 Each kernel is compared with two oracles that share no code with it or with each other: dense
-derivatives by torch's reverse mode, and finite differences. `python tests/test_adversarial_networks.py`
+derivatives by torch's reverse mode, and finite differences. `python tests/numerics/test_adversarial_networks.py`
 prints the largest relative difference of every kernel on every network.
 """
 

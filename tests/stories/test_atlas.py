@@ -10,7 +10,7 @@ import penchant_testing as testing
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ATLAS = ROOT / "docs/atlas"
 LARGEST = 8_000_000  # bytes of all pictures
 

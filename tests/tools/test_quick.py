@@ -9,7 +9,7 @@ from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 from penchant_tools.quick import quick_form
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").rglob("*.toml"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.toml"))
 EXAMPLE = {
     "architectures": [{"name": "perceptron", "width": 2000}],
     "datasets": [{"name": "two-blobs"}],

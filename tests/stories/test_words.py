@@ -12,7 +12,7 @@ from penchant import cli
 from penchant.plugins import discovery
 from penchant.plugins.explain import explain, explanation, roles
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = discovery.load()
 OWN = [each for each in PLUGINS.registrations() if each.distribution.startswith("penchant")]
 

@@ -13,7 +13,7 @@ from penchant import cli
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 WRITTEN = [page for page in PAGES if "do not edit" not in page.read_text()]
 OWN = """
