@@ -56,8 +56,8 @@ def _layers(result: penchant.Result) -> Figure:
         panel.set_xticks(places[::every], names[::every], rotation=90, fontsize=6)
         panel.set_xlabel("layer", fontsize=8)
     caption = (
-        "Every layer against the same entries in random order; exponents of the tails that pass the "
-        "test of a power law against an exponential, with standard errors."
+        "Every layer against the same entries in random order; exponents of the tails that pass "
+        "the test of a power law against an exponential, with standard errors."
     )
     return captioned(figure, caption, title="Spectra of weights by layer")
 
