@@ -64,6 +64,7 @@ class KfacAgreement(penchant.Probe):
     name = "kfac-agreement"
     needs = ("architecture", "dataset")
     takes = ("fresh", "trained")
+    accepts = ("sequences",)
     roles = {"curvature": "kfac"}
     quantities = {"alignment-{layers}": "<KFAC, G> / (|KFAC| |G|)"}
     target = agreement

@@ -95,6 +95,6 @@ def test_leading_pairs_have_no_moment():
 
 def test_what_no_device_holds_is_refused_with_its_bytes():
     there = memory.capacity("cpu")
-    memory.require(there, "cpu", what="a thing", cure="take another")
+    memory.require(there, "cpu", what="a thing", hint="take another")
     with pytest.raises(ValueError, match="a thing takes .* GiB, the device has .*: take another"):
-        memory.require(there + 1, "cpu", what="a thing", cure="take another")
+        memory.require(there + 1, "cpu", what="a thing", hint="take another")

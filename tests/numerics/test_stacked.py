@@ -162,7 +162,7 @@ def test_what_cannot_be_stacked_is_refused_with_its_reason():
         side.Stacked(build(mlp)[0], fewer, Recipe(), seeds=[0, 1, 2])
     counting = nn.Sequential(nn.BatchNorm1d(4, momentum=None))
     assert "counts its batches" in side.layer_obstacle(counting)
-    with pytest.raises(ValueError, match="found 2 for 3"):
+    with pytest.raises(ValueError, match="found 2 seeds for 3 networks"):
         side.Stacked(build(mlp)[0], samples, Recipe(), seeds=[0, 1])
 
 

@@ -234,7 +234,7 @@ def test_permutations_follow_one_generator_or_one_each():
     each = statistics.permutation_null(lambda each: each[:, 0], rows, generator=streams, draws=3)
     expected = [rows[torch.randperm(5, generator=generator(n), device="cpu"), 0] for n in range(3)]
     np.testing.assert_array_equal(each, torch.stack(expected))
-    with pytest.raises(ValueError, match="one a draw"):
+    with pytest.raises(ValueError, match="one per draw"):
         statistics.permutation_null(len, rows, generator=streams, draws=4)
 
 

@@ -74,7 +74,9 @@ def test_the_kernel_of_a_language_model_is_that_of_its_loss_gradients(text):
 
 @pytest.mark.parametrize("probe", ["curvature-proxies", "cross-class", "layer-structure"])
 def test_probes_of_classes_refuse_sequences(text, probe):
-    with pytest.raises(penchant.Error, match="one class per sample.* found sequences"):
+    with pytest.raises(
+        penchant.Error, match="needs one label per sample, found 6 labels per sample"
+    ):
         penchant.measure(probe, architecture=GPT, dataset=text, training={"steps": 0})
 
 

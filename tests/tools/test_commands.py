@@ -19,7 +19,7 @@ def test_probe_prints_quantities_and_writes_a_report(command, tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"spread +0\.\d+ ± 0\.\d+", done.stdout)
     page = (tmp_path / "runs" / "here" / "report.html").read_text()
-    assert "How differently fresh networks answer" in page
+    assert "Outputs of fresh networks" in page
     assert "data:image/svg+xml;base64," in page
     again = command(*PROBE, "--executor", "serial", "--out", "runs/here")
     assert "1 jobs, 1 already done" in again.stderr

@@ -24,7 +24,7 @@ from penchant.execution.context import Context
 from penchant.execution.declared import mistakes
 from penchant.execution.environment import flags, isolated, peak_memory, place
 from penchant.execution.limits import TimeLimitError, time_limit
-from penchant.execution.locations import authors_line
+from penchant.execution.locations import authors_line, described
 from penchant.execution.mapping import Pool
 from penchant.execution.maps import RemoteError
 from penchant.execution.networks import FROM_EMBEDDING
@@ -130,7 +130,7 @@ class _Attempt:
     def failed(self, problem: BaseException, line: str = "") -> None:
         """Note why there is no result, and the line of the probe's code that it came from."""
         self.found = Result()
-        self.error = f"{type(problem).__name__}: {problem}" + (f" (at {line})" if line else "")
+        self.error = described(problem, line)
         self.details = "".join(traceback.format_exception(problem))
         # What a user can mend needs no traceback; a worker's error brings its own.
         if isinstance(problem, (Error, TimeLimitError)):

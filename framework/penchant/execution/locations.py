@@ -43,3 +43,9 @@ def authors_line(problem: BaseException, component: type[Component]) -> str:
 def _packages(module: str) -> list[str]:
     """The outermost package of a module, and the module itself."""
     return [module.partition(".")[0], module]
+
+
+def described(problem: BaseException, line: str) -> str:
+    """An error in one line: its type, its message, and where it came from if that is known."""
+    text = f"{type(problem).__name__}: {problem}"
+    return f"{text} (at {line})" if line else text

@@ -20,6 +20,7 @@ import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
 from penchant.execution import tasks
+from penchant.execution.locations import authors_line, described
 from penchant.execution.mapping import Function, MapSetup, store_of
 from penchant.execution.shards import Scope, Shard
 from penchant.execution.tasks import Claim, Pause, Queue, released
@@ -114,7 +115,8 @@ class PublishedMap:
     def fail(self, error: BaseException) -> None:
         """Tell the job that one of its shards has failed."""
         expected = isinstance(error, Error)
-        text = str(error) if expected else f"{type(error).__name__}: {error}"
+        line = authors_line(error, type(self.setup.job.probe.component))
+        text = str(error) if expected else described(error, line)
         details = "".join(traceback.format_exception(error))
         record: FailureRecord = {
             "schema": SCHEMA,

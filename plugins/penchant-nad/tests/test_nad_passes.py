@@ -21,4 +21,4 @@ def test_differences_in_many_inputs_are_warned_of(monkeypatch, method, told):
     )
     said = [text for text in result.warnings if "method=autograd takes one backward pass" in text]
     assert bool(said) == told
-    assert all("in 16 inputs are 32 forward passes a network" in text for text in said)
+    assert all("in 16 inputs take 32 forward passes per network" in text for text in said)

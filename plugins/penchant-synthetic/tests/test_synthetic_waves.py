@@ -139,7 +139,7 @@ def test_embedding_keeps_distances(component, embedding):
         (
             Sinusoids,
             {"amplitudes": (1.0,)},
-            "amplitudes must be as many as frequencies, 10, found 1",
+            "amplitudes must be one per frequency, 10; found 1",
         ),
         (Sinusoids, {"frequencies": (0,)}, "frequencies must be at least 1"),
         (Flower, {"input_shape": (1,)}, "input_shape must have at least 2 input values"),

@@ -146,7 +146,7 @@ def test_errors_shrink_by_e_in_a_time_constant():
 
 
 def test_more_groups_than_pairs_of_samples_are_refused():
-    with pytest.raises(Exception, match="at most 4 groups, found 5"):
+    with pytest.raises(Exception, match="at most 4 groups, found groups = 5"):
         testing.context("tangent-kernel", samples=8, groups=5)
 
 

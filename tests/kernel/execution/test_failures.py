@@ -103,7 +103,8 @@ def test_jobs_that_raise_give_nan_or_take_too_long_fail_and_the_others_go_on(unl
     code, told = unlucky(*fates, head=SERIAL + "time_limit = 1.0\n")
     assert code == 1
     found = entries(tmp_path / "run")
-    assert found["raises"] == ("failed", "ValueError: not today")
+    status, error = found["raises"]
+    assert status == "failed" and error.startswith("ValueError: not today (at penchant_unlucky.py:")
     assert found["nan"][0] == "failed" and "found" in found["nan"][1]
     limit = "the job took longer than its time_limit of 1 seconds"
     assert found["endless"] == ("failed", limit)

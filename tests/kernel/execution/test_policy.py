@@ -186,7 +186,7 @@ def test_the_device_is_that_of_the_workers_and_other_workers_refuse(tmp_path, in
     built = attrs.evolve(build(raw, discovery.load()), executor=Elsewhere())
     seen = []
 
-    def stop(experiment, plugins, jobs):
+    def stop(experiment, jobs):
         seen.extend(jobs)
         raise InterruptedError("no worker is started")
 

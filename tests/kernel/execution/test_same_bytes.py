@@ -47,6 +47,23 @@ PROBES = [
         "training": DRAWN,
     },
     {"name": "tangent-kernel", "samples": 20, "training": {"steps": 4}},
+    {
+        "name": "representation-similarity",
+        "samples": 24,
+        "groups": 3,
+        "shuffles": 2,
+        "neighbours": 2,
+        "training": {"steps": 4},
+    },
+    {"name": "weight-spectra", "smallest": 3, "shuffles": 2, "training": {"steps": 4}},
+    {
+        "name": "loss-plane",
+        "samples": 20,
+        "grid_points": 5,
+        "plane_points": 0,
+        "random_directions": 2,
+        "training": {"steps": 4},
+    },
 ]
 EXPERIMENT = {
     "architectures": [{"name": "import", "label": "tiny", "factory": testing.TINY}],

@@ -71,7 +71,7 @@ def test_a_module_class_is_an_architecture():
 
 
 def test_a_class_that_needs_more_says_what():
-    with pytest.raises(penchant.Error, match="needs hidden, but is only given shape, outputs"):
+    with pytest.raises(penchant.Error, match="needs hidden, but only shape, outputs are passed"):
         penchant.measure(
             "output-spread", architecture=Sized, dataset="two-blobs", executor="serial"
         )

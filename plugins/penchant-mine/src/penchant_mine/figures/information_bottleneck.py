@@ -52,8 +52,8 @@ def _fall(result: penchant.Result) -> str:
     lowest, highest = (result.arrays["betas"][position] for position in _ends(result))
     listed = " and ".join(changes)
     return (
-        f"From beta {lowest:g} to {highest:g} {listed}. If only the lower bound falls, the "
-        "estimator misses information that is still there."
+        f"From beta {lowest:g} to {highest:g} {listed}. A lower bound that changes alone says that "
+        "the estimator misses information that is still there."
     )
 
 
