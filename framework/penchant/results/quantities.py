@@ -170,7 +170,7 @@ class Quantity:
         return str(attrs.evolve(self, p=None))
 
     @property
-    def verdict(self) -> str:
+    def with_significance(self) -> str:
         """The number, and whether it differs significantly from its null."""
         word = "significant" if self.is_significant else "not significant"
         return f"{self} ({word} at 1 %)"

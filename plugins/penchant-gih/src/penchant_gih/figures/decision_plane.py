@@ -39,7 +39,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     worst = result.quantities["worst-aligned-test-accuracy"]
     caption = (
         "Boundaries that networks learn between two circles, by plane. Test accuracy in the plane "
-        f"of the last direction, compared with one axis alone: {worst.verdict}."
+        f"of the last direction, compared with one axis alone: {worst.with_significance}."
     )
     title = "Two circles in planes of two directions"
     return {"planes": captioned(figure, caption, title=title)}

@@ -41,6 +41,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     caption = "Accuracy if one eigenvector determines the labels, by its index."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
-        caption += f" Rank correlation with minus the index: {correlation.verdict}."
+        caption += f" Rank correlation with minus the index: {correlation.with_significance}."
     title = "Accuracy if one direction determines the labels"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -35,7 +35,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     caption = (
         "Test accuracy without the directions of smallest G-energy, and without random ones that "
         "explain the same variance. Mean advantage: "
-        f"{result.quantities['advantage'].verdict}."
+        f"{result.quantities['advantage'].with_significance}."
     )
     title = "Accuracy without the least sensitive directions"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -40,7 +40,7 @@ def pruning(result: penchant.Result) -> Figure:
     )
     caption = (
         "Test accuracy after removing the samples of lowest score, or random ones. "
-        f"Mean advantage: {result.quantities['advantage'].verdict}."
+        f"Mean advantage: {result.quantities['advantage'].with_significance}."
     )
     return captioned(figure, caption, title="Pruning the training samples by score")
 

@@ -81,7 +81,7 @@ def _accuracy(result: penchant.Result) -> Figure:
     caption = f"Accuracy by direction; {_bars(result)}."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
-        caption += f" Rank correlation with minus the index: {correlation.verdict}."
+        caption += f" Rank correlation with minus the index: {correlation.with_significance}."
     return captioned(figure, caption, title="Accuracy along each direction")
 
 

@@ -57,6 +57,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
         "Accuracy on images and on the same images with their NAD coefficients in reverse order, "
-        f"an orthogonal map. Fall: {result.quantities['fall'].verdict}."
+        f"an orthogonal map. Fall: {result.quantities['fall'].with_significance}."
     )
     return {"accuracy": captioned(figure, caption, title="Images and flipped images")}

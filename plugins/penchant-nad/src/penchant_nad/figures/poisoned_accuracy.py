@@ -48,6 +48,6 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     rise = result.quantities.get("rise")
     if rise is not None:
-        caption += f" Rise from the first to the last carrier: {rise.verdict}."
+        caption += f" Rise from the first to the last carrier: {rise.with_significance}."
     title = "Accuracy after training on images with a carrier"
     return {"accuracy": captioned(figure, caption, title=title)}

@@ -87,7 +87,7 @@ def _accuracy(result: penchant.Result) -> Figure:
     axes.legend()
     caption = (
         "Simulated accuracies and the theorem, corrected and as printed. Largest deviation from "
-        f"the corrected one: {result.quantities['deviation'].verdict}."
+        f"the corrected one: {result.quantities['deviation'].with_significance}."
     )
     return captioned(figure, caption, title="Best accuracy after pooling, by frequency")
 
@@ -129,7 +129,7 @@ def _curvature(result: penchant.Result) -> Figure:
     lower.set(xlabel="frequency", ylabel="zeta")
     caption = (
         "Measured curvatures and the corrected lemma. Largest deviation: "
-        f"{result.quantities['curvature-deviation'].verdict}."
+        f"{result.quantities['curvature-deviation'].with_significance}."
     )
     return captioned(figure, caption, title="Curvature of the loss after pooling, by frequency")
 
@@ -171,5 +171,7 @@ def _loss_curves(result: penchant.Result) -> Figure:
     caption = "Loss while training by frequency; bands are two standard errors."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
-        caption += f" Rank correlation of the mean loss with minus zeta: {correlation.verdict}."
+        caption += (
+            f" Rank correlation of the mean loss with minus zeta: {correlation.with_significance}."
+        )
     return captioned(figure, caption, title="Training of the linear model of pooling")
