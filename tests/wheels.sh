@@ -42,7 +42,7 @@ for name, each in installed.items():
     assert {"LICENSE", "py.typed"} <= files, (name, sorted(files))
 plugins = json.loads(Path(sys.argv[1]).read_text())
 loaded = {each["distribution"] for each in plugins if each["status"] == "loaded"}
-libraries = {"penchant", "penchant-numerics", "penchant-testing"}
+libraries = {"penchant", "penchant-numerics", "penchant-testing", "penchant-lightning"}
 assert set(installed) - libraries <= loaded, (sorted(installed), plugins)
 extras = set(importlib.metadata.metadata("penchant").get_all("Provides-Extra"))
 lacking = {name.removeprefix("penchant-") for name in installed} - extras - {"penchant", "example"}
