@@ -20,7 +20,7 @@ from penchant_report.wording import counted, level_text, value_text
 
 CSV = "quantities.csv"  # the numbers of a report, beside its page
 MOST_GROUPS = 300  # rows of a table of answers
-WIDE = 4  # groups that stand side by side as columns
+WIDE = 3  # groups that stand side by side as columns
 MOST_SENTENCES = 4
 
 
