@@ -8,6 +8,8 @@ OPERATORS = ("nms", "qnms")
 
 try:
     import torchvision  # noqa: F401
+except ModuleNotFoundError:
+    pass  # Lightning does without it
 except RuntimeError:
     declared = torch.library.Library("torchvision", "FRAGMENT")
     for name in OPERATORS:
