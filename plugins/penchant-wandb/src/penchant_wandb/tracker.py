@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import TYPE_CHECKING
 
 import penchant
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from penchant.experiments.jobs import Job
     from penchant.results.runs import Run
+    from PIL.Image import Image
 
 
 @penchant.hookimpl
@@ -32,9 +35,18 @@ def penchant_job_finished(run: Run, job: Job, result: penchant.Result) -> None:
     tracked.summary.update(_numbers(result))
     tracked.summary["conventions"] = dict(result.conventions)
     if result.status == "done" and result.record.get("figures"):
-        images = {name: wandb.Image(figure) for name, figure in result.figures().items()}
+        images = {name: wandb.Image(_image(figure)) for name, figure in result.figures().items()}
         tracked.log(images)
     tracked.finish(exit_code=0 if result.status == "done" else 1)
+
+
+def _image(figure: Figure) -> Image:
+    """A figure as pixels: W&B itself takes figures only where pyplot has been imported."""
+    import PIL.Image
+
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return PIL.Image.open(file)
 
 
 def _numbers(result: penchant.Result) -> dict[str, float]:
