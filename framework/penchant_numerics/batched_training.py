@@ -59,8 +59,13 @@ Group = list[tuple[Any, Learner]]
 class Trains(EstimatorContext, Protocol):
     """What trains and spreads work over shards; a probe's context does."""
 
-    training: Any
-    architecture: Any
+    @property
+    def training(self) -> Any:
+        """The recipe: a `trainer.Recipe`."""
+
+    @property
+    def architecture(self) -> Any:
+        """What makes networks; it has a `shape`."""
 
     def network(
         self,
@@ -71,19 +76,21 @@ class Trains(EstimatorContext, Protocol):
 
     def train(
         self,
-        network: Any,
-        samples: Any,
-        *keys: Any,
-        **named: Any,
-    ) -> Iterator[Any]:
+        network: nn.Module,
+        samples: Samples,
+        *keys: object,
+        steps: Sequence[int] | None = None,
+        test: Samples | None = None,
+    ) -> Iterator[tuple[int, nn.Module]]:
         """Train a network, and yield (step, network) at some steps."""
 
     def map(
         self,
         function: Callable[..., Any],
         items: Sequence[Any],
-        **named: Any,
-    ) -> Iterator[Any]:
+        *,
+        shared: Mapping[str, Any] | None = None,
+    ) -> Iterator[Row]:
         """Yield what a function makes of every item, each a shard."""
 
 

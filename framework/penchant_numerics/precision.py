@@ -15,8 +15,19 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Iterator
+from typing import TypedDict
 
 import torch
+
+
+class TensorOptions(TypedDict):
+    """Device and type of numbers of a new tensor: `torch.zeros(3, **HOST)`."""
+
+    device: torch.device | str
+    dtype: torch.dtype
+
+
+HOST: TensorOptions = {"device": "cpu", "dtype": torch.float64}
 
 CHOICES = ("float32", "tf32", "bfloat16-training")
 _SLACK = 32  # roundings of a product of few bits that two routes may differ by

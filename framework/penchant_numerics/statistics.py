@@ -476,6 +476,14 @@ def _centred_ranks(values: Array) -> Tensor:
 # ---- nulls
 
 
+class Repetitions(TypedDict):
+    """The fields of a quantity that say what its error is over, and how many of these there are."""
+
+    over: str
+    count: int
+    df: NotRequired[float | None]
+
+
 class Null(TypedDict):
     """The fields of a quantity that say what no effect looks like."""
 

@@ -39,8 +39,10 @@ def estimate(
     """Estimator of the role `directions`."""
     architecture = context.architecture
     if architecture.outputs > 2:
-        found = f"found {architecture.outputs} outputs"
-        raise penchant.Error(f"gradient-covariance needs one output or two logits, {found}")
+        raise penchant.Error(
+            "gradient-covariance needs one output or two logits, "
+            f"found {architecture.outputs} outputs"
+        )
     drawers: set[str] = set()
     rows = _gradients_of_shards(options, context, networks, drawers)
     size = torch.Size(architecture.shape).numel()

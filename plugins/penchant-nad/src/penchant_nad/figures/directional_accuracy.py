@@ -169,7 +169,7 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
         axes.errorbar(
             sizes,
             accuracies[:, number],
-            errors[:, number],
+            None if errors is None else errors[:, number],
             fmt="o-",
             color=colour,
             label=str(indices[number]),

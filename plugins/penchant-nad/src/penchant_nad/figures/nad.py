@@ -96,6 +96,7 @@ def _directions(
     caption: str,
     columns: int,
 ) -> Figure:
+    assert result.shape is not None  # every job of this probe has an architecture
     figure = rows_as_images(
         result.arrays["directions"][chosen],
         result.shape,

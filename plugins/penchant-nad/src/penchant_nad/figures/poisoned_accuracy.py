@@ -27,6 +27,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     arrays = result.arrays
     clean = result.quantities["clean-test-accuracy"]
     everywhere = np.ones(len(arrays["carriers"]))
+    assert clean.stderr is not None  # an accuracy has the error of its samples at least
     # Training on clean images has no index: its accuracy is a line across.
     curves = {
         "clean test images": Curve(arrays["test-accuracy"], known_error(result, "test-accuracy")),

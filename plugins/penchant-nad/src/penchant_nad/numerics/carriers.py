@@ -54,7 +54,8 @@ def orthonormal(basis: Tensor) -> Tensor:
     columns, triangle = torch.linalg.qr(basis.T.to(torch.float64))
     # QR may turn a vector round; the sign of its own part says whether it did.
     signs = triangle.diagonal().sign()
-    return (columns * signs).T
+    turned: Tensor = columns * signs
+    return turned.T
 
 
 def flip_matrix(basis: Tensor) -> Tensor:

@@ -10,10 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from penchant_numerics.statistics import null_of
+from penchant_numerics.statistics import Null, null_of
 from torch import Generator, Tensor
 
 DRAWS = 2000
+
+
+class Deviation(Null):
+    """The fields of a quantity that is the largest of some scores."""
+
+    value: float
+    stderr: float
 
 
 def largest_deviation(
@@ -22,7 +29,7 @@ def largest_deviation(
     generator: Generator,
     two_sided: bool,
     spreads: np.ndarray | float = 1.0,
-) -> dict[str, float | None]:
+) -> Deviation:
     """The fields of a quantity that is the largest of some scores.
 
     Args:
@@ -50,11 +57,8 @@ def largest_deviation(
     # What drawing everything again would do to the scores, and to scores without an effect.
     again = _largest(own + noise * torch.as_tensor(spreads, device="cpu"), two_sided)
     value = float(_largest(own, two_sided))
-    return {
-        "value": value,
-        "stderr": float(again.std()),
-        **null_of(_largest(noise, two_sided), value=value),
-    }
+    null = null_of(_largest(noise, two_sided), value=value)
+    return {"value": value, "stderr": float(again.std()), **null}
 
 
 def _largest(scores: Tensor, two_sided: bool) -> Tensor:

@@ -35,7 +35,8 @@ def gradient_sizes(
 ) -> np.ndarray:
     """|grad_theta q(v)| of each network and direction."""
     growth = dipole.alpha * np.abs(slopes) + dipole.beta
-    return growth * sizes
+    norms: np.ndarray = growth * sizes
+    return norms
 
 
 def lemma_bound(
@@ -70,9 +71,10 @@ def both_sides(
     measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
     mean, stderr = mean_and_stderr(measured, axis=0)
     bound, bound_stderr = lemma_bound(slopes[1::2], sizes[1::2], dipole)
+    assert stderr is not None  # each side has several networks
     return {
-        "gradient-norm": mean,
-        "gradient-norm-stderr": stderr,
+        "gradient-norm": np.asarray(mean),
+        "gradient-norm-stderr": np.asarray(stderr),
         "bound": bound,
         "bound-stderr": bound_stderr,
     }
@@ -110,7 +112,8 @@ def tightness(
         others = everything.copy()
         others[pair] = False
         without.append(ratio(others))
-    return ratio(everything), jackknife(without)
+    error = jackknife(without)
+    return ratio(everything), None if error is None else float(error)
 
 
 def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
@@ -121,11 +124,12 @@ def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
     bounds = squares[1::2] / threshold
     share = above.mean(0)
     mean, stderr = mean_and_stderr(bounds, axis=0)
+    assert stderr is not None  # each side has several networks
     return {
         "exceedance": share,
-        "exceedance-stderr": binomial_stderr(share, len(above)),
-        "markov-bound": mean,
-        "markov-bound-stderr": stderr,
+        "exceedance-stderr": np.asarray(binomial_stderr(share, len(above))),
+        "markov-bound": np.asarray(mean),
+        "markov-bound-stderr": np.asarray(stderr),
     }
 
 
@@ -138,5 +142,5 @@ def excess(
     own = arrays[f"{measured}-stderr"]
     of_bound = arrays[f"{bound}-stderr"]
     spread = np.hypot(own, of_bound)
-    difference = arrays[measured] - arrays[bound]
-    return difference / np.maximum(spread, TINY)
+    scores: np.ndarray = (arrays[measured] - arrays[bound]) / np.maximum(spread, TINY)
+    return scores

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 import torch
-from penchant_numerics.statistics import jackknife, null_of
+from penchant_numerics.statistics import Null, jackknife, null_of
 from torch import Tensor
 
 SHARE = 0.9
@@ -80,19 +80,16 @@ def position_stderr(spectra: Tensor) -> float | None:
     return math.hypot(error, _ROUNDING_UP)
 
 
-def position_null(spectra: Tensor) -> dict[str, float | None]:
+def position_null(spectra: Tensor) -> Null:
     """The null of `directions_90`, from spectra (draws, k) without an effect."""
     positions = [place_of_90(spectrum) for spectrum in spectra]
     counts = [directions_90(spectrum) for spectrum in spectra]
     # The spread of positions, and of rounding them up.
-    found = null_of(positions)
-    spread = found["null_spread"]
-    if spread is None:
-        return {**found, "null": float(np.mean(counts))}
-    spread = math.hypot(spread, _ROUNDING_UP)
-    error = spread / math.sqrt(len(counts))
-    return {
-        "null": float(np.mean(counts)),
-        "null_spread": spread,
-        "null_stderr": error,
-    }
+    null = null_of(positions)
+    null["null"] = float(np.mean(counts))
+    spread = null["null_spread"]
+    if spread is not None:
+        spread = math.hypot(spread, _ROUNDING_UP)
+        null["null_spread"] = spread
+        null["null_stderr"] = spread / math.sqrt(len(counts))
+    return null

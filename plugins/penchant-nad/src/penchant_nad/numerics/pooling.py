@@ -21,9 +21,8 @@ from typing import NamedTuple
 
 import torch
 from penchant_numerics.fourier import cosine
+from penchant_numerics.precision import HOST
 from torch import Generator, Tensor
-
-HOST = {"device": "cpu", "dtype": torch.float64}
 
 
 class Classes(NamedTuple):
@@ -165,7 +164,8 @@ def discriminant(
     count = len(covariance)
     floor = 1e-10 * covariance.trace() / count
     trace_of_noise = floor * torch.eye(count, **HOST)
-    return torch.linalg.solve(covariance + trace_of_noise, mean)
+    weights: Tensor = torch.linalg.solve(covariance + trace_of_noise, mean)
+    return weights
 
 
 class Curvature(NamedTuple):
@@ -262,7 +262,7 @@ def pooled_output(
     filtered = response * phi * x
     outputs = theta.shape[-1]
     folded = filtered.unflatten(-1, (stride, outputs)).sum(-2)
-    read = (theta * folded).sum(-1)
+    read: Tensor = (theta * folded).sum(-1)
     return read / math.sqrt(stride)
 
 

@@ -27,17 +27,20 @@ def limits(null: Tensor) -> np.ndarray:
     from scipy.special import stdtrit
 
     draws = len(null)
-    mean, spread = null.mean(0).cpu().numpy(), null.std(0).cpu().numpy()
+    mean: np.ndarray = null.mean(0).cpu().numpy()
+    spread: np.ndarray = null.std(0).cpu().numpy()
     # One more draw differs from the mean of others by its own deviation and that of the mean.
     error = spread * math.sqrt(1 + 1 / draws)
     point = -float(stdtrit(draws - 1, LEVEL / 2))
-    return mean + np.maximum(point * error, ROUNDING * np.abs(mean))
+    limits: np.ndarray = mean + np.maximum(point * error, ROUNDING * np.abs(mean))
+    return limits
 
 
 def count_above(eigenvalues: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """How many leading eigenvalues (..., k) exceed their limits (k,)."""
     above = eigenvalues > limits
-    return np.cumprod(above, axis=-1).sum(-1)
+    counts: np.ndarray = np.cumprod(above, axis=-1).sum(-1)
+    return counts
 
 
 def count_stderr(

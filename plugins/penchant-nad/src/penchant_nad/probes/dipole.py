@@ -54,7 +54,7 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
             "dipole that no network sees has no bound to compare with"
         )
     dipole = lemma_2.Dipole(options.alpha, options.beta)
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "indices": np.array(indices),
         **lemma_2.both_sides(slopes, sizes, dipole),
         **lemma_2.markov_sides(slopes, options.eta),
@@ -77,7 +77,7 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
         ),
     }
     if basis.eigenvalues is not None:
-        arrays["eigenvalues"] = basis.eigenvalues[indices]
+        arrays["eigenvalues"] = basis.eigenvalues[indices].numpy()
     return penchant.Result(quantities, arrays, conventions=_conventions(options))
 
 
@@ -124,7 +124,7 @@ def _sizes(
 
     # M v comes tensor by tensor of the parameters.
     images = mixed.apply(state, directions)
-    total = 0
+    total = directions.new_zeros(len(directions))
     for image in images.values():
         total = total + image.flatten(1).square().sum(1)
     return total.sqrt()

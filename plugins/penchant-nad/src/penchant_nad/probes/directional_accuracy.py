@@ -137,6 +137,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
 
 def _trained_together(context: penchant.Context, learners: list[Learner]) -> Rows:
     """Train, keeping the loss of every step, and test."""
+    assert context.training is not None  # the probe needs it
     training = train_together(context, learners)
     losses = np.zeros((len(learners), training.total), np.float32)
 
@@ -148,6 +149,7 @@ def _trained_together(context: penchant.Context, learners: list[Learner]) -> Row
     rows = []
     for network, learner, own in zip(training.networks(), learners, losses):
         loss, train_accuracy = evaluate(network, learner.samples, loss=context.training.loss)
+        assert learner.test is not None  # `_learner` made them
         _, test_accuracy = evaluate(network, learner.test)
         row = {
             "train-accuracy": train_accuracy,
@@ -173,7 +175,7 @@ def _by_training(
 
 def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
     """Means over trainings, by direction, with the errors that are known."""
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for part, samples in (("train", options.train), ("test", options.test)):
         name = f"{part}-accuracy"
         values = _by_training(rows, name, options.trainings)
@@ -184,7 +186,7 @@ def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
         arrays[name] = values.mean(1)
         _, stderr = mean_and_stderr(values, axis=1)
         if stderr is not None:
-            arrays[f"{name}-stderr"] = stderr
+            arrays[f"{name}-stderr"] = np.asarray(stderr)
     return arrays
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.estimates import Directions
@@ -34,7 +35,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         found = context.estimator("directions")(networks=options.networks)
     refuse_zero(found.eigenvalues, found.vectors.shape[1])
     _warn_of_unseen_inputs(found, context)
-    arrays = {
+    arrays: dict[str, Tensor | np.ndarray] = {
         "eigenvalues": participation.without_rounding(found.eigenvalues),
         "directions": found.vectors[: options.keep],
     }

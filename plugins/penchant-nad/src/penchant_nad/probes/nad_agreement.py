@@ -8,7 +8,7 @@ errors.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import penchant
@@ -22,7 +22,7 @@ from penchant_numerics.correlation import (
 from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import descending_eigh
 from penchant_numerics.spectra import nested_overlaps
-from penchant_numerics.statistics import jackknife
+from penchant_numerics.statistics import Repetitions, jackknife
 from torch import Tensor
 
 from penchant_nad.declarations.directions import NadAgreement
@@ -72,12 +72,15 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
     count = math.ceil(options.networks / options.groups)
 
     # The moment of every group of both estimators.
-    moments, one_vector_each = [], False
+    moments: list[Tensor] = []
+    one_vector_each = False
     for number in range(2):
         matrices = []
         for group in range(options.groups):
             answer = _moment(options, context, number, group)
-            matrices.append(answer.moment())
+            moment = answer.moment()
+            assert moment is not None  # `_moment` refuses leading pairs
+            matrices.append(moment)
             one_vector_each = one_vector_each or answer.squared_norms is not None
         of_groups = torch.stack(matrices)
         refuse_zero(of_groups, size)
@@ -90,7 +93,8 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
         counts = f"{drawn} networks for {size} inputs"
         context.warn(f"{counts}: at most {rank} directions can be estimated")
     labels = tuple(estimator.label for estimator in estimators)
-    result = _compared(Pair(*moments, rank), labels)
+    first, second = moments
+    result = _compared(Pair(first, second, rank), labels)
     if result.quantities["corr"].missing:
         context.warn(
             f"{drawn} networks show too little to correlate: an unbiased squared norm is not "
@@ -124,7 +128,11 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     # Everything again, with one group left out at a time.
     left_out = [pair.without(group) for group in range(groups)]
     curves = torch.stack([other.overlap() for other in left_out])
-    networks = {"over": "networks (jackknife over groups)", "count": groups, "df": groups - 1}
+    networks: Repetitions = {
+        "over": "networks (jackknife over groups)",
+        "count": groups,
+        "df": groups - 1,
+    }
     overlap = penchant.Quantity(
         curve.mean(),
         stderr=jackknife(curves.mean(1)),
@@ -154,7 +162,7 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     )
 
 
-def _corr(pair: Pair, networks: dict[str, Any]) -> penchant.Quantity:
+def _corr(pair: Pair, networks: Repetitions) -> penchant.Quantity:
     """The correlation, which is not a number where an unbiased squared norm is not positive."""
     null = rotated_corr_of_means(pair.first, pair.second)
     return penchant.Quantity(
@@ -175,20 +183,22 @@ def _corr_stderr(pair: Pair) -> float:
     )
 
     def corr(used: np.ndarray, used_second: np.ndarray) -> np.ndarray:
-        product = np.einsum("...i,ij,...j", used, cross, used_second)
+        product: np.ndarray = np.einsum("...i,ij,...j", used, cross, used_second)
         product /= used.sum(-1) * used_second.sum(-1)
         squares = _distinct_mean(own, used), _distinct_mean(others, used_second)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return product / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
+            cosine: np.ndarray = product / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
+        return cosine
 
     return two_sample_jackknife(corr, len(first)).stderr
 
 
 def _distinct_mean(table: np.ndarray, used: np.ndarray) -> np.ndarray:
     """The mean of products of different groups among those used, (..., groups)."""
-    apart = table - np.diag(table.diagonal())
+    distinct = table - np.diag(table.diagonal())
     count = used.sum(-1)
-    return np.einsum("...i,ij,...j", used, apart, used) / (count * (count - 1))
+    mean: np.ndarray = np.einsum("...i,ij,...j", used, distinct, used) / (count * (count - 1))
+    return mean
 
 
 def known(number: float | None) -> float | None:

@@ -47,7 +47,8 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
 
     # Beside them what theory says, and how the linear model learns.
     arrays |= _theory(options, chosen)
-    arrays["simulation-stderr"] = binomial_stderr(arrays["theory"], options.simulations)
+    stderr = binomial_stderr(arrays["theory"], options.simulations)
+    arrays["simulation-stderr"] = np.asarray(stderr)
     curves, efforts = _curves(options, context, chosen)
     arrays |= curves
     conventions = {

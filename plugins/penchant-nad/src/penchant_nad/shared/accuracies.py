@@ -43,20 +43,24 @@ def accuracy_arrays(
         samples: Samples of each.
     """
     mean, stderr = accuracy(values, samples)
-    return {name: mean, error_name(name, values.shape[-1]): stderr}
+    return {name: np.asarray(mean), error_name(name, values.shape[-1]): np.asarray(stderr)}
 
 
 def answer_arrays(name: str, right: np.ndarray) -> dict[str, np.ndarray]:
     """The same from right answers (..., trainings, samples)."""
     mean, stderr = crossed_accuracy(right)
-    return {name: mean, error_name(name, right.shape[-2]): stderr}
+    return {name: np.asarray(mean), error_name(name, right.shape[-2]): np.asarray(stderr)}
 
 
 def difference_arrays(name: str, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
     """Second less first, pair by pair, from right answers (..., trainings, samples)."""
     mean, stderr, df = paired_difference(first, second)
     error = error_name(name, second.shape[-2])
-    return {name: mean, error: stderr, f"{name}-df": df}
+    return {
+        name: np.asarray(mean),
+        error: np.asarray(stderr),
+        f"{name}-df": np.asarray(df),
+    }
 
 
 def accuracy_quantity(
@@ -77,7 +81,8 @@ def accuracy_quantity(
     mean, stderr = accuracy(values, samples)
     # What rows differ by has as many degrees of freedom as rows less one; samples are many.
     _, between = mean_and_stderr(values)
-    terms = [(between or 0.0, max(len(values) - 1, 1)), (binomial_stderr(mean, samples), None)]
+    sampling = binomial_stderr(mean, samples)
+    terms = [(float(between or 0.0), max(len(values) - 1, 1)), (float(sampling), None)]
     _, df = combined_error(terms)
     return penchant.Quantity(mean, stderr=stderr, over=over, count=len(values), df=df, null=null)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import penchant
 import torch
-from penchant_numerics.estimates import Directions
 from penchant_numerics.fourier import cosine_family, sine_family
+from penchant_numerics.precision import HOST
 from torch import Tensor
-
-HOST = {"device": "cpu", "dtype": torch.float64}
 
 
 class Basis(NamedTuple):
@@ -22,17 +20,28 @@ class Basis(NamedTuple):
     eigenvalues: Tensor | None = None
 
 
-class BoundComponent(Protocol):
+class BasisOptions(Protocol):
     """The options of a probe that takes some directions of a basis."""
 
-    basis: str
-    indices: tuple[int, ...] | None
-    every: int
-    directions: object
+    @property
+    def basis(self) -> str:
+        """Its name."""
+
+    @property
+    def indices(self) -> tuple[int, ...] | None:
+        """Which directions; None takes every `every`-th."""
+
+    @property
+    def every(self) -> int:
+        """The stride over directions."""
+
+    @property
+    def directions(self) -> Any:
+        """Stored directions (rows) for the basis `nad`; None where there are none."""
 
 
 def named_basis(
-    options: BoundComponent,
+    options: BasisOptions,
     context: penchant.Context,
     *,
     networks: int,
@@ -76,15 +85,17 @@ def nad_basis(
 ) -> Basis:
     """NADs that were stored, or those that the estimator of the role `directions` finds."""
     if stored is None:
-        found: Directions = context.estimator("directions")(networks=networks)
-        refuse_zero(found.eigenvalues, found.vectors.shape[1])
-        return Basis(found.vectors.cpu(), eigenvalues=found.eigenvalues.cpu())
+        nads = context.estimator("directions")(networks=networks)
+        refuse_zero(nads.eigenvalues, nads.vectors.shape[1])
+        return Basis(nads.vectors.cpu(), eigenvalues=nads.eigenvalues.cpu())
     # What was stored must fit, and may have lost its length in rounding.
     size = math.prod(context.architecture.shape)
     vectors = torch.as_tensor(stored, **HOST)
     if vectors.ndim != 2 or vectors.shape[1] != size:
-        found = f"found an array of shape {list(vectors.shape)}"
-        raise penchant.Error(f"directions must be rows of {size} numbers, {found}")
+        shape = list(vectors.shape)
+        raise penchant.Error(
+            f"directions must be rows of {size} numbers, found an array of shape {shape}"
+        )
     vectors = vectors / vectors.norm(dim=1, keepdim=True)
     if len(vectors) == size - 1:
         context.conventions["directions"] = (
@@ -98,12 +109,12 @@ def _left(vectors: Tensor) -> Tensor:
     """The one direction (1, D) that D - 1 independent rows leave: published NADs lack the last."""
     _, singular, right = torch.linalg.svd(vectors, full_matrices=True)
     if float(singular[-1]) < 1e-6 * float(singular[0]):
-        found = f"found a smallest singular value of {float(singular[-1]):.1e}"
         raise penchant.Error(
             f"{len(vectors)} directions of {vectors.shape[1]} inputs determine the last only if "
-            f"they are independent, {found}"
+            f"they are independent, found a smallest singular value of {float(singular[-1]):.1e}"
         )
-    return right[-1:]
+    last: Tensor = right[-1:]
+    return last
 
 
 def refuse_zero(moment: Tensor, size: int) -> None:
@@ -125,14 +136,14 @@ def most_directions(context: penchant.Context, *, networks: int) -> int:
     """
     size = math.prod(context.architecture.shape)
     estimator = context.estimator("directions")
-    vectors = getattr(estimator.options, "vectors_a_network", None)
+    vectors: int | None = getattr(estimator.options, "vectors_a_network", None)
     if vectors is None:
         return size
     return min(size, vectors * networks)
 
 
 def check_indices(
-    options: BoundComponent,
+    options: BasisOptions,
     context: penchant.Context,
     *,
     networks: int,
@@ -153,7 +164,7 @@ def check_indices(
         )
 
 
-def chosen_indices(options: BoundComponent, basis: Basis) -> list[int]:
+def chosen_indices(options: BasisOptions, basis: Basis) -> list[int]:
     """The indices asked for; one beyond the basis is refused."""
     count = len(basis.vectors)
     indices = list(range(0, count, options.every))

@@ -41,6 +41,7 @@ def train_and_test(
 
 def _answers(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
     network = learner.network
+    assert learner.test is not None  # `images` made them
     return {
         "train": _right(network, learner.samples),
         "test": _right(network, learner.test),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import penchant
-from penchant_numerics.statistics import Numbers, rank_correlation, varies
+from penchant_numerics.statistics import rank_correlation, varies
 
 
 def rank_correlation_of(
-    x: Numbers,
-    y: Numbers,
+    x: np.ndarray,
+    y: np.ndarray,
     context: penchant.Context,
     *,
     over: str,

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypedDict
 
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.precision import HOST
 from torch import Generator, Tensor
 
-
-class Host(TypedDict):
-    """Where tensors are made, and in which precision."""
-
-    device: str
-    dtype: torch.dtype
-
-
-HOST: Host = {"device": "cpu", "dtype": torch.float64}
 GRID = "z = j/N, endpoint excluded; test samples half-way between"
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: multiples of it are far apart
 
