@@ -90,6 +90,7 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
                 # What stopped commands left: their attempts do not count any more.
                 queue.remove()
                 sweep(folder)
+                _remove_failures(folder, jobs)
             queue.make()
             held = stack.enter_context(_lock(queue.path / "commands" / f"{command}.lock"))
             write_json(queue.path / "commands" / f"{command}.json", record)
@@ -198,18 +199,35 @@ def _is_run(folder: Path) -> bool:
 
 
 def check_folder(folder: Path, jobs: list[Job]) -> None:
-    """A folder takes an experiment whose jobs include all of its own."""
+    """A folder takes an experiment whose jobs include all of its own that have found something."""
     exists = folder.is_dir()
     if folder.is_file() or (exists and not _is_run(folder)):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
-    record = run_record(folder) if exists else None
-    known = {job["id"] for job in record["jobs"]} if record else set()
+    others = _other_jobs(folder, jobs) if exists else set()
     # What is there already would otherwise stand among other jobs' results.
-    if others := known - {job.id for job in jobs}:
+    if any(_has_found_something(JobFolder.of(folder, name)) for name in others):
         found = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
         cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
         cure += "out and fresh=True)"
         raise Error(f"{folder} holds another experiment: {found}; {cure}")
+
+
+def _other_jobs(folder: Path, jobs: list[Job]) -> set[str]:
+    """Jobs of the folder that are not in this experiment."""
+    record = run_record(folder)
+    known = {job["id"] for job in record["jobs"]} if record else set()
+    return known - {job.id for job in jobs}
+
+
+def _has_found_something(job_folder: JobFolder) -> bool:
+    """Is there a result, or a shard of one? A failure is neither."""
+    return job_folder.has_good_result() or any(job_folder.shards.glob("*"))
+
+
+def _remove_failures(folder: Path, jobs: list[Job]) -> None:
+    """Remove the failures of an experiment that has been corrected since."""
+    for name in _other_jobs(folder, jobs):
+        shutil.rmtree(JobFolder.of(folder, name).path, ignore_errors=True)
 
 
 def still_to_do(

@@ -18,7 +18,7 @@ from penchant.errors import Error
 from penchant.execution.attempts import REDUCED
 from penchant.execution.environment import default_workers, environment, job_device
 from penchant.execution.executors import Team
-from penchant.execution.fetching import fetch
+from penchant.execution.fetching import check_files, fetch
 from penchant.execution.folders import Session, joined, still_to_do, write_experiment
 from penchant.execution.limits import terminable
 from penchant.execution.progress import Follower, Message, watching
@@ -71,6 +71,9 @@ def run_experiment(
     jobs = experiment.jobs(kind, gpu)
     chosen = selected(jobs, only)
     executor = _executor(experiment, chosen)
+    # Workers on other machines may have files that this one has not.
+    if not type(executor).remote:
+        check_files(chosen)
     try:
         with joined(folder, jobs, fresh=fresh) as session, terminable():
             command = _Command(experiment, plugins, session, jobs, chosen, temporary)

@@ -279,3 +279,31 @@ def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install, started
         job["labels"]["probe"]: job["status"] for job in penchant.read(tmp_path / "run").jobs
     }
     assert statuses == {"first": "done", "slow": "pending"}
+
+
+def test_a_folder_of_failures_gives_way_to_the_corrected_experiment(tmp_path):
+    right = {**EXAMPLE, "executor": "serial"}
+    # Points of the plane are no images.
+    wrong = {**right, "architectures": [{"name": "lenet"}]}
+    first = penchant.run(wrong, out=tmp_path / "run")
+    assert [job["status"] for job in first.jobs] == ["failed"]
+    second = penchant.run(right, out=tmp_path / "run")
+    assert [job["status"] for job in second.jobs] == ["done"]
+    assert len(list((tmp_path / "run" / "jobs").iterdir())) == 1
+
+
+def test_missing_data_are_said_once_before_the_first_job(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENCHANT_DATA", str(tmp_path / "none"))
+    experiment = {
+        "probes": [{"name": "output-spread", "networks": 4}],
+        "architectures": [{"name": "perceptron"}],
+        "datasets": [{"name": "mnist"}, {"name": "digits"}],
+        "seeds": [0, 1, 2],
+        "executor": "serial",
+    }
+    with pytest.raises(penchant.Error, match="data are missing for 3 of 6 jobs\nmnist: ") as caught:
+        penchant.run(experiment, out=tmp_path / "run")
+    assert str(caught.value).count("PENCHANT_DATA") == 1
+    assert not (tmp_path / "run").exists()
+    found = penchant.run(experiment, out=tmp_path / "run", only=["digits"])
+    assert [job["status"] for job in found.selected] == ["done"] * 3
