@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 others=$(sed -n 's/^# tested with: *//p' "$plugin/pyproject.toml")
 packages=(./framework/penchant_numerics . ./plugins/penchant-import ./plugins/penchant-report ./plugins/penchant-testing "./$plugin")
 for other in $others; do packages+=("./plugins/penchant-$other"); done
-"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools pytest pytest-timeout
-"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt "${packages[@]}"
+"$folder/venv/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt setuptools pytest pytest-timeout
+"$folder/venv/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --no-build-isolation -c constraints.txt "${packages[@]}"
 "$folder/venv/bin/penchant" plugins
 "$folder/venv/bin/python" -m pytest -q "$plugin/tests"

@@ -14,8 +14,6 @@ import attrs
 import numpy as np
 import torch
 from penchant import Quantity
-from penchant.results.evidence import against_null as away_from
-from penchant.results.evidence import null_p_value
 from penchant_numerics import significance, statistics
 from penchant_report.pooling import difference, paired_difference, pooled
 from scipy import stats
@@ -62,23 +60,23 @@ def simulated(one, simulations, seed=0):
 
 
 def known_error(random):
-    return null_p_value(Quantity(random.normal(), stderr=1.0, null=0.0))
+    return Quantity(random.normal(), stderr=1.0, null=0.0).null_p_value
 
 
 def repetitions(count, random):
-    return null_p_value(Quantity.of(random.normal(size=count), over="trainings", null=0.0))
+    return Quantity.of(random.normal(size=count), over="trainings", null=0.0).null_p_value
 
 
 def drawn_null(draws, random):
     value, *null = random.normal(size=draws + 1)
-    return null_p_value(Quantity(value, **statistics.null_of(null, value=value)))
+    return Quantity(value, **statistics.null_of(null, value=value)).null_p_value
 
 
 def repetitions_and_drawn_null(count, draws, random):
     """A mean with its own error, compared with draws of the same spread."""
     null = random.normal(scale=count**-0.5, size=draws)
     found = Quantity.of(random.normal(size=count), over="trainings", null_draws=null)
-    return null_p_value(found)
+    return found.null_p_value
 
 
 def two_samples(count, draws, random):
@@ -88,7 +86,7 @@ def two_samples(count, draws, random):
     permuted = values[orders]
     null = permuted[:, :count].mean(1) - permuted[:, count:].mean(1)
     value = values[:count].mean() - values[count:].mean()
-    return null_p_value(Quantity(value, **statistics.null_of(null, value=value)))
+    return Quantity(value, **statistics.null_of(null, value=value)).null_p_value
 
 
 # ---- correlations
@@ -104,7 +102,7 @@ def exact_orders(count):
     p = []
     for order in every[first]:
         found = statistics.rank_correlation(range(count), order, generator=None)
-        p.append(null_p_value(Quantity(**found.fields(), over="pairs")))
+        p.append(Quantity(**found.fields(), over="pairs").null_p_value)
     return p, often / len(every)
 
 
@@ -113,7 +111,7 @@ def random_orders(count, random):
     found = statistics.rank_correlation(
         range(count), random.normal(size=count), generator=stream, permutations=199
     )
-    return null_p_value(Quantity(**found.fields(), over="pairs"))
+    return Quantity(**found.fields(), over="pairs").null_p_value
 
 
 def near_one(true, count, random):
@@ -128,7 +126,7 @@ def near_one(true, count, random):
     whole, *without = (xy - mx * my) / np.sqrt((xx - mx**2) * (yy - my**2))
     stderr = statistics.jackknife(without)
     p = statistics.correlation_p_value(whole, true, stderr, count - 2)
-    return null_p_value(Quantity(whole, stderr=stderr, df=count - 2, null=true, p=p))
+    return Quantity(whole, stderr=stderr, df=count - 2, null=true, p=p).null_p_value
 
 
 # ---- shares and counts: every outcome
@@ -166,7 +164,7 @@ def attainable(chances):
 
 
 def against_null(quantities):
-    return away_from(pooled(quantities)).p
+    return pooled(quantities).against_null.p
 
 
 def known_seeds(seeds, random):

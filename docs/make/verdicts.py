@@ -17,11 +17,10 @@ from typing import Any
 
 import attrs
 from penchant import Quantity
-from penchant.results.evidence import Difference, Pooled, against_null
-from penchant.results.lines import z_text
-from penchant.results.quantities import rounded
 from penchant_numerics import significance
-from penchant_report.pooling import difference
+from penchant_numerics.differences import Difference, z_text
+from penchant_numerics.rounding import rounded
+from penchant_report.pooling import Pooled, difference
 
 # What an error is the spread of: repetitions, whose number gives its degrees of freedom.
 REPETITIONS = ("trainings", "seeds", "networks", "draws")
@@ -153,7 +152,7 @@ def _apart(
 ) -> tuple[Difference, str]:
     """How far a number is from its reference, and the reference in words."""
     if than == "null":
-        apart = against_null(Pooled(value))
+        apart = value.against_null
         if apart is None:
             raise SystemExit("a number without a null is tested against it")
         return apart, f"its null {value.null_text}"

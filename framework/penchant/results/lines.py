@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penchant.results.evidence import Difference, Pooled, against_null
-from penchant.results.quantities import Quantity, rounded, short_error
+from penchant.results.quantities import Quantity
+from penchant_numerics.differences import Difference, z_text
+from penchant_numerics.rounding import rounded, short_error
 
 NARROWEST = 40  # columns: what is narrower than that is not laid out for
 _INDENT = "  "
@@ -48,42 +49,25 @@ def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
     elif quantity.unit:
         value += f" {quantity.unit}"
     null = "" if quantity.null is None else f"null {quantity.null_text}"
-    return value, error, null, distance(quantity)
+    return value, error, null, distance(quantity, quantity.against_null)
 
 
-def distance(quantity: Quantity | Pooled) -> str:
-    """The z-score of a quantity against its null; empty where it has none.
+def distance(quantity: Quantity, difference: Difference | None) -> str:
+    """The z-score of a quantity's difference from its null; empty where it has none.
 
-    >>> distance(Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4))
+    >>> quantity = Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)
+    >>> distance(quantity, quantity.against_null)
     'z = −22'
-    >>> distance(Quantity.of([19.0, 21.0], over="trainings", null=0.0))
+    >>> quantity = Quantity.of([19.0, 21.0], over="trainings", null=0.0)
+    >>> distance(quantity, quantity.against_null)
     'z = 2.1 (2 trainings decide nothing)'
     """
-    pooled = quantity if isinstance(quantity, Pooled) else Pooled(quantity)
-    away = against_null(pooled)
-    text = z_text(away)
-    if away is None or not away.undecided:
+    text = z_text(difference)
+    if difference is None or not difference.undecided:
         return text
-    own = pooled.quantity
-    few = f"{own.count} {own.over}" if own.count and own.over else "so few repetitions"
+    named = quantity.count and quantity.over
+    few = f"{quantity.count} {quantity.over}" if named else "so few repetitions"
     return f"{text} ({few} decide nothing)"
-
-
-def z_text(apart: Difference | None) -> str:
-    """The z-score of a difference as it is printed; empty where it has none.
-
-    >>> z_text(Difference(-0.13, 1.0)), z_text(Difference(300.0, 1.0)), z_text(Difference(1.0, 0.0))
-    ('z = −0.1', 'z > 99', '')
-    """
-    z = None if apart is None else apart.z
-    if z is None:
-        return ""
-    # Beyond a hundred the number says more about the sample than about the effect.
-    if abs(z) >= 99.5:
-        return "z < −99" if z < 0 else "z > 99"
-    digits = 0 if abs(z) >= 9.95 else 1
-    number = f"{z:.{digits}f}".replace("-", "−")
-    return "z = 0" if number in ("0.0", "−0.0") else f"z = {number}"
 
 
 def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:

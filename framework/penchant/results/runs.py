@@ -10,7 +10,6 @@ from typing import Any, NotRequired, TypedDict
 import attrs
 from penchant.errors import Error
 from penchant.extras import extra
-from penchant.results.evidence import Pooled, against_null
 from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json, writing_failed
 from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity
@@ -175,7 +174,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """A row for every quantity: what it is of, its numbers, and options."""
     for name, quantity in quantities.items():
-        away = against_null(Pooled(quantity))
+        away = quantity.against_null
         yield {
             **about,
             "quantity": name,

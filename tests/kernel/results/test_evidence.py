@@ -6,9 +6,9 @@ import math
 import penchant
 import pytest
 from penchant import Quantity
-from penchant.results.evidence import Difference, Pooled, against_null, null_p_value
-from penchant.results.lines import distance, quantity_lines, z_text
+from penchant.results.lines import distance, quantity_lines
 from penchant_numerics import significance
+from penchant_numerics.differences import Difference, z_text
 from penchant_numerics.statistics import rank_correlation
 from penchant_report.answers import Entry, answers
 from penchant_report.findings import answer_values
@@ -16,23 +16,27 @@ from penchant_report.pooling import difference, paired_difference, pooled
 from scipy import stats
 
 
+def _distance(quantity):
+    return distance(quantity, quantity.against_null)
+
+
 def test_two_repetitions_are_compared_by_their_t_distribution():
     found = Quantity.of([19.0, 21.0], over="trainings", null=0.0)
-    away = against_null(Pooled(found))
+    away = found.against_null
     assert away.p == pytest.approx(stats.ttest_1samp([19.0, 21.0], 0.0).pvalue)
     assert away.p > 0.01 and away.z == pytest.approx(2.147, abs=1e-3)
     assert away.undecided
-    assert distance(found) == "z = 2.1 (2 trainings decide nothing)"
+    assert _distance(found) == "z = 2.1 (2 trainings decide nothing)"
     # a third one decides
     more = Quantity.of([19.0, 20.0, 21.0], over="trainings", null=0.0)
-    assert null_p_value(more) < 0.01 and "decide" not in distance(more)
+    assert more.null_p_value < 0.01 and "decide" not in _distance(more)
 
 
 def test_a_perfect_order_of_six_is_significant():
     found = rank_correlation(range(6), range(6), generator=None)
     quantity = Quantity(**found.fields(), over="indices")
-    assert null_p_value(quantity) == pytest.approx(2 / 720)
-    assert distance(quantity) == "z = 3.0"
+    assert quantity.null_p_value == pytest.approx(2 / 720)
+    assert _distance(quantity) == "z = 3.0"
     assert str(quantity) == "1.00 ± 0.14 (null 0.00 ± 0.45, p = 0.0028)"
 
 
@@ -55,18 +59,18 @@ def test_z_is_printed_with_the_digits_that_matter(value, text):
 
 def test_the_larger_error_decides_with_its_degrees_of_freedom():
     own = Quantity(3.0, stderr=1.0, df=2, null=0.0, null_spread=0.5)
-    assert null_p_value(own) == pytest.approx(2 * stats.t.sf(3.0, 2))
+    assert own.null_p_value == pytest.approx(2 * stats.t.sf(3.0, 2))
     null = Quantity(3.0, stderr=0.5, df=2, null=0.0, null_spread=1.0)
-    assert null_p_value(null) == pytest.approx(2 * stats.norm.sf(3.0))
+    assert null.null_p_value == pytest.approx(2 * stats.norm.sf(3.0))
     # eight draws of a null are those of a prediction interval
     spread = Quantity(3.0, null=0.0, null_spread=1.0, null_stderr=8**-0.5)
     expected = 2 * stats.t.sf(3.0 / math.sqrt(1 + 1 / 8), 7)
-    assert null_p_value(spread) == pytest.approx(expected)
+    assert spread.null_p_value == pytest.approx(expected)
 
 
 def test_repetitions_that_are_all_equal_are_not_certain():
-    assert null_p_value(Quantity.of([1.0] * 3, over="trainings", null=0.5)) == 0.25
-    assert null_p_value(Quantity.of([1.0] * 9, over="trainings", null=0.5)) < 0.01
+    assert Quantity.of([1.0] * 3, over="trainings", null=0.5).null_p_value == 0.25
+    assert Quantity.of([1.0] * 9, over="trainings", null=0.5).null_p_value < 0.01
 
 
 def test_differences_have_the_degrees_of_freedom_of_welch():

@@ -10,13 +10,13 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.evidence import Difference, Pooled, against_null
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_numerics import significance
+from penchant_numerics.differences import Difference
 
-from penchant_report.pooling import difference, pooled
+from penchant_report.pooling import Pooled, difference, pooled
 
 AXES = ("probe", "architecture", "dataset", "run")
 MOST_PAIRS = 45  # differences of a quantity that are looked at: those of ten groups
@@ -195,7 +195,7 @@ class Group:
         """How far each quantity that has a null is from it."""
         found = {}
         for name, quantity in self.quantities.items():
-            away = against_null(quantity)
+            away = quantity.against_null
             if away is not None:
                 found[name] = away
         return found

@@ -7,6 +7,7 @@ both runs have are paired. Numbers whose conventions differ are shown, and not c
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
@@ -15,18 +16,17 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.evidence import Difference, Pooled
-from penchant.results.lines import z_text
 from penchant.results.quantities import Quantity
 from penchant.results.runs import Run, read
 from penchant_numerics import significance
+from penchant_numerics.differences import Difference, z_text
 
 from penchant_report.answers import Answer, Entry, answers, clashes
 from penchant_report.dataframes import data_frame
 from penchant_report.dots import panels
 from penchant_report.matching import Cell, cells_of, matched
 from penchant_report.pages import write_page
-from penchant_report.pooling import difference, paired_difference, pooled
+from penchant_report.pooling import Pooled, difference, paired_difference, pooled
 from penchant_report.wording import Z_MEANING, level_text, setting_text, value_text
 
 MOST_SETTINGS = 8  # that are listed where two runs asked for different things
@@ -391,7 +391,7 @@ def _sentence(row: Row) -> str:
     assert apart is not None
     more = "more" if apart.value > 0 else "less"
     # The word already gives the sign.
-    unsigned = attrs.evolve(apart, value=abs(apart.value))
+    unsigned = dataclasses.replace(apart, value=abs(apart.value))
     by = str(unsigned).removeprefix("+")
     z = z_text(unsigned)
     beside = f" ({z})" if z else ""

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 
 import attrs
-from penchant.results.evidence import Pooled
 
 from penchant_report.answers import Answer, Group
+from penchant_report.pooling import Pooled
 
 WIDTH = 320  # of a panel, in pixels, names included
 LEFT, RIGHT, TOP, ROW, BOTTOM = 14, 14, 8, 40, 26

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-from penchant.results.lines import z_text
-from penchant.results.quantities import rounded, short_error
 from penchant.results.runs import Run
 from penchant_numerics import significance
+from penchant_numerics.differences import z_text
+from penchant_numerics.rounding import rounded, short_error
 
 from penchant_report.answers import Answer, Contrast, Group, clashes, seeds_of
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
@@ -203,7 +203,7 @@ def _contrast_sentence(contrast: Contrast) -> str:
     larger, smaller = _by_size(contrast)
     size = _size_text(contrast)
     # The order of the names has said the sign.
-    z = z_text(attrs.evolve(contrast.difference, value=abs(contrast.difference.value)))
+    z = z_text(dataclasses.replace(contrast.difference, value=abs(contrast.difference.value)))
     if z:
         size += f" ({z})"
     return f"{contrast.quantity}: {larger} exceeds {smaller} by {size}."

@@ -153,7 +153,7 @@ def _quantity_row(
         "value": value_text(quantity),
         "sort": "" if math.isnan(quantity.value) else repr(quantity.value),
         "null": quantity.null_text or _NOTHING,
-        "distance": distance(quantity) or _NOTHING,
+        "distance": distance(quantity, quantity.against_null) or _NOTHING,
         "over": "exact" if quantity.exact else over or _NOTHING,
     }
 

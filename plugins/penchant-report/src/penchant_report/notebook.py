@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penchant.errors import Error, suggestion
-from penchant.results.evidence import Pooled
 from penchant.results.lines import distance
 from penchant.results.quantities import Quantity
 
 from penchant_report.figures import figures_of_result, picture, resized
-from penchant_report.pooling import pooled
+from penchant_report.pooling import Pooled, pooled
 from penchant_report.wording import grouped
 
 MOST_ROWS = 60
@@ -134,7 +133,7 @@ def _columns(found: Pooled) -> tuple[str, str, str]:
     # The unit stands behind the null in a line of text; here it belongs to the value.
     if quantity.null is not None and quantity.unit and not quantity.missing:
         value += f" {quantity.unit}"
-    return value, quantity.null_text, distance(found)
+    return value, quantity.null_text, distance(quantity, found.against_null)
 
 
 # ---- HTML

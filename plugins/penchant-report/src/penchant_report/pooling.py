@@ -13,9 +13,36 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from penchant.results.evidence import Difference, Pooled
+import attrs
 from penchant.results.quantities import Quantity
 from penchant_numerics import significance
+from penchant_numerics.differences import Difference, against_null, null_df
+
+
+@attrs.frozen
+class Pooled:
+    """A quantity over seeds.
+
+    Attributes:
+        quantity: Mean, its error and its null.
+        values: The value of each seed.
+        overdispersed: The seeds differ by more than their errors allow.
+        null_df: Degrees of freedom of the null's spread; None where it is as good as known.
+    """
+
+    quantity: Quantity
+    values: tuple[float, ...] = ()
+    overdispersed: bool = False
+    null_df: float | None = attrs.field()
+
+    @null_df.default
+    def _draws_less_one(self) -> float | None:
+        return null_df(self.quantity)
+
+    @property
+    def against_null(self) -> Difference | None:
+        """The difference from the null; None without a null."""
+        return against_null(self.quantity, self.null_df)
 
 
 def pooled(quantities: Sequence[Quantity]) -> Pooled:
@@ -58,7 +85,7 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
         p=_combined_p(known),
         **_pooled_null(known),
     )
-    spread = _error_of_mean([(each.null_spread, Pooled(each).null_df) for each in known])
+    spread = _error_of_mean([(each.null_spread, null_df(each)) for each in known])
     return Pooled(quantity, values, overdispersed, spread[1] if spread else None)
 
 

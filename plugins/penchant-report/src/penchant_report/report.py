@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penchant.results.evidence import Pooled, against_null
 from penchant.results.files import atomic
 from penchant.results.runs import Run
 
@@ -178,7 +177,7 @@ def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
         own = [entry.labels.get(label, "") for label in labels]
         for name, quantity in entry.quantities.items():
             values = [getattr(quantity, number) for number in numbers]
-            away = against_null(Pooled(quantity))
+            away = quantity.against_null
             decided = (away.p, away.z) if away else (None, None)
             row = [entry.id, *own, name, *values, quantity.exact, quantity.df, *decided]
             writer.writerow(row)

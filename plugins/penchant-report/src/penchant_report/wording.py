@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from penchant.results.quantities import Quantity, rounded, short_error
+from penchant.results.quantities import Quantity
 from penchant_numerics import significance
+from penchant_numerics.rounding import rounded, short_error
 
 Z_MEANING = (
     "z: the difference in standard errors; where few repetitions or permutations decide, the "

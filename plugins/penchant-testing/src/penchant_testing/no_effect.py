@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant.results.evidence import null_p_value
 from penchant_numerics.significance import LEVEL
 
 from penchant_testing.checks import small_run
@@ -33,7 +32,7 @@ def significant_runs(name: str, folder: Path, parts: Mapping[str, Any]) -> dict[
         options = {**parts, "seed": seed, "figures": False}
         result = small_run(name, folder / str(seed), options)
         for key, quantity in result.quantities.items():
-            p = null_p_value(quantity)
+            p = quantity.null_p_value
             if p is not None:
                 counts[key] += p <= LEVEL
     return dict(counts)
