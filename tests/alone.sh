@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the kernel and one plugin, nothing else, in a fresh environment, and run that plugin's tests: a shared
 # environment would hide a dependency that the plugin does not declare. The line "tested with:" in a plugin's
-# pyproject names the plugins that its tests (not its code) need.
+# pyproject names plugins and packages that its tests (not its code) need.
 set -euo pipefail
 plugin="plugins/penchant-$1"
 python="${2:-python3}"
@@ -9,10 +9,13 @@ python="${2:-python3}"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$python" -m venv "$folder/venv"
-others=$(sed -n 's/^# tested with: *//p' "$plugin/pyproject.toml")
+# Without compiling: most modules of the large packages are never imported.
+install=("$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt)
 packages=(./framework/penchant_numerics . ./plugins/penchant-import ./plugins/penchant-report ./plugins/penchant-testing "./$plugin")
-for other in $others; do packages+=("./plugins/penchant-$other"); done
-"$folder/venv/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt setuptools pytest pytest-timeout
-"$folder/venv/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --no-build-isolation -c constraints.txt "${packages[@]}"
+for other in $(sed -n 's/^# tested with: *//p' "$plugin/pyproject.toml"); do
+  if [ -d "plugins/penchant-$other" ]; then packages+=("./plugins/penchant-$other"); else packages+=("$other"); fi
+done
+"${install[@]}" setuptools pytest pytest-timeout
+"${install[@]}" --no-build-isolation "${packages[@]}"
 "$folder/venv/bin/penchant" plugins
 "$folder/venv/bin/python" -m pytest -q "$plugin/tests"

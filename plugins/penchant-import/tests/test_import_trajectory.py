@@ -12,7 +12,7 @@ import torch
 from penchant.experiments.state_files import read_tensors
 from penchant.experiments.weight_files import find_weights
 from safetensors.torch import save_file
-from test_requests import MEASURED, Net, norm
+from test_import_requests import MEASURED, Net, norm
 
 STEPS = (0, 5, 20, 100)
 

@@ -10,8 +10,10 @@ import pytest
 from forked_command import Forked
 from penchant.plugins import discovery
 
-ROOT = Path(__file__).resolve().parent.parent
-collect_ignore = ["benchmarks"]  # scripts of `make bench`: to look for tests, they are imported
+ROOT = Path(__file__).resolve().parent
+collect_ignore = [
+    "tests/benchmarks"
+]  # scripts of `make bench`: to look for tests, they are imported
 
 
 @pytest.hookimpl(wrapper=True)

@@ -162,7 +162,7 @@ def test_a_bug_of_her_own_keeps_its_traceback():
     with pytest.raises(penchant.Error, match="a bug in my own network") as caught:
         spread(architecture=Broken)
     (note,) = caught.value.__notes__
-    assert "in forward" in note and "test_researcher.py" in note
+    assert "in forward" in note and "test_imported.py" in note
 
 
 # ---- her weights

@@ -1,21 +1,14 @@
-"""The quick form of experiments: small, still the same question, and said so."""
+"""Every experiment of examples/ has a quick form: small, and still the same question."""
 
 import tomllib
 from pathlib import Path
 
-import penchant
 import pytest
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 from penchant_tools.quick import quick_form
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.toml"))
-EXAMPLE = {
-    "architectures": [{"name": "perceptron", "width": 2000}],
-    "datasets": [{"name": "two-blobs"}],
-    "probes": [{"name": "output-spread", "networks": 5000}],
-    "seeds": [3, 4, 5],
-}
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +28,6 @@ def test_every_example_has_a_quick_form_that_plans(path, plugins, tmp_path, monk
     assert quick.settings.quick and quick.settings.title.endswith("(quick)")
     for probe in quick.probes:
         assert probe.preset == "quick"
-
-
-def test_numbers_shrink_and_a_run_says_that_it_is_reduced(tmp_path):
-    raw = {**EXAMPLE, "figures": False, "executor": "serial"}
-    run = penchant.run(raw, out=tmp_path / "run", quick=True)
-    page = (run.folder / "report.html").read_text()
-    assert "A reduced run:</strong> reduced by --quick" in page
-    assert run.title == "experiment (quick)"
-    assert run.record["seeds"] == [3, 4]
-    for result in run.results():
-        assert result.conventions["form"].startswith("reduced by --quick")
-        assert result.record["architecture"]["options"] == {"width": 2000}
-        assert result.record["probe"]["options"]["networks"] == 64
 
 
 def test_choices_of_a_figure_stay_while_its_numbers_go(plugins):
