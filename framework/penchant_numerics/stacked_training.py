@@ -21,7 +21,6 @@ from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State, state_of
 from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.precision import training_cast
-from penchant_numerics.rehearsal import Pace
 from penchant_numerics.trainer import (
     LATER,
     READ_EVERY,
@@ -95,7 +94,6 @@ class Stacked:
         self._step_losses = self._last_losses  # of all networks that made the last step
         self._epoch_losses = self._last_losses.double()
         self._unread: list[tuple[int, list[int], Tensor]] = []  # step, networks, their losses
-        self._pace = Pace(together=len(networks))
 
     def _start_optimizer(self) -> None:
         """Make what is trained a leaf of the graph, and an optimiser of it."""
@@ -121,24 +119,16 @@ class Stacked:
         last = min(until, self.total)
         self.module.train()
         every = READ_EVERY.get(self._data.inputs.device.type, LATER)
-        if self._pace.rehearses:
-            every = 1  # what is timed must have been done
 
         # step by step, as long as one of the networks goes on
-        self._pace.begin()
-        while self.step < last and self._active and not self._pace.is_known:
+        while self.step < last and self._active:
             active = self._active
             self._advance()
-            if losses is not None or self._pace.rehearses:
+            if losses is not None:
                 self._unread.append((self.step, active, self._step_losses))
             if len(self._unread) >= every:
                 self._read(losses)
-            self._pace.turned()
         self._read(losses)
-
-        # a rehearsal ends early
-        if self.step < last and self._active:
-            self._leave_out(last, losses)
         self.module.eval()
         # once a run, because asking waits for the device
         self._check_finite()
@@ -155,16 +145,6 @@ class Stacked:
             for number, loss in zip(active, values):
                 if losses is not None:
                     losses(number, step, loss)
-
-    def _leave_out(self, until: int, losses: Losses | None) -> None:
-        """In a rehearsal, the steps up to `until`: each is reported with the last losses."""
-        self._pace.leave_out(until - self.step)
-        for step in range(self.step + 1, until + 1):
-            self._unread.append((step, self._active, self._last_losses))
-        self._read(losses)
-        self.step = until
-        for number in self._active:
-            self.steps[number] = until
 
     def _advance(self) -> None:
         """One step of every network that has not ended."""

@@ -15,7 +15,6 @@ import torch
 from penchant_numerics import losses
 from penchant_numerics.data import Samples
 from penchant_numerics.precision import training_cast
-from penchant_numerics.rehearsal import Pace
 from penchant_numerics.sequences import IGNORED, are_sequences, as_rows, positions_counted
 from torch import Tensor, nn
 from torch.nn import functional
@@ -113,8 +112,6 @@ class Trainer:
         self._epoch_loss = 0.0
         self._order: Tensor | None = None
         self._unread: list[_Step] = []
-        self._last_loss = math.nan
-        self._pace = Pace()
 
     def run(
         self,
@@ -141,36 +138,20 @@ class Trainer:
         self.network.train()
         inputs = self.samples.inputs
         every = READ_EVERY.get(inputs.device.type, LATER)
-        if observe is not None or self._pace.rehearses:
+        if observe is not None:
             every = 1
 
         # the global random numbers are put back afterwards
         devices = [inputs.device] if inputs.is_cuda else []
         with torch.random.fork_rng(devices=devices):
-            self._pace.begin()
-            while self.step < until and not self.finished and not self._pace.is_known:
+            while self.step < until and not self.finished:
                 self._advance()
                 if len(self._unread) >= every or self._must_read():
                     self._read(observe, losses)
                 if after_step is not None:
                     after_step(self.step)
-                self._pace.turned()
         self._read(observe, losses)
-
-        # a rehearsal ends early
-        if self.step < until and not self.finished:
-            self._leave_out(until, observe, losses)
         self.network.eval()
-
-    def _leave_out(self, until: int, *observers: Observer | None) -> None:
-        """In a rehearsal, the steps up to `until`: each is reported with the last loss."""
-        self._pace.leave_out(until - self.step)
-        active = [observe for observe in observers if observe is not None]
-        for step in range(self.step + 1, until + 1):
-            for observe in active:
-                observe(step, self._last_loss)
-        self.step = until
-        self.finished = self.step >= self.total
 
     def _advance(self) -> None:
         """One step."""
@@ -267,8 +248,6 @@ class Trainer:
                 f"training diverged: loss {loss} at step {step.number}; "
                 f"try a smaller learning rate than {self.recipe.learning_rate}"
             )
-
-        self._last_loss = loss
 
         # the mean loss of an epoch is known at its end
         self._epoch_loss += loss * step.size / len(self.samples.inputs)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import precision, rehearsal
+from penchant_numerics import precision
 from penchant_numerics import stacked as side
 from penchant_numerics.data import Samples
 from penchant_numerics.stacked_training import step_bytes
@@ -257,19 +257,6 @@ def test_a_stack_has_the_precision_of_trainings():
     assert float((single - exact).abs().max()) > 1e-5
     assert float((stacked - exact).abs().max()) > 1e-5  # eight bits, not twenty-four
     torch.testing.assert_close(stacked, single, rtol=0, atol=1e-3)
-
-
-def test_a_rehearsal_leaves_out_steps_of_every_network():
-    clock = rehearsal.Clock()
-    networks, samples = build(mlp)
-    told = []
-    with rehearsal.rehearsed(clock):
-        training = side.Stacked(networks, samples, Recipe(steps=5_000), seeds=[0, 1, 2])
-        training.run(losses=lambda number, step, loss: told.append((number, step)))
-    assert training.steps == [5_000] * COUNT
-    assert clock.loops == COUNT and clock.turns == 5_000 * COUNT
-    assert clock.left_out > 0
-    assert len(told) == 5_000 * COUNT
 
 
 def test_streamed_inputs_are_not_stacked():

@@ -1,24 +1,17 @@
-"""What a run would cost: rehearsals count what they leave out, and write nothing."""
+"""What a run would cost: what is left out is counted, and nothing is written."""
 
 import time
 
-import numpy as np
 import penchant
 import pytest
-import torch
 from click.testing import CliRunner
 from penchant.cli import main
 from penchant.execution import attempts
-from penchant.execution.shards import Scope, Shard
 from penchant.plugins import discovery
-from penchant_numerics import rehearsal
-from penchant_numerics.data import Samples
-from penchant_numerics.rehearsal import Clock, Pace, rehearsed
-from penchant_numerics.trainer import Trainer
 from penchant_tools import forecast as forecasts
-from penchant_tools.forecast import Cell, Forecast, forecast, spoken
+from penchant_tools.forecast import Cell, Forecast, duration, forecast
 from penchant_tools.planning import plan
-from penchant_tools.rehearsing import RehearsingPool, spread
+from penchant_tools.timing import Estimate, JobTimer, estimated
 
 EXPERIMENT = {
     "title": "Spread",
@@ -40,130 +33,147 @@ class Hand:
         return self.time
 
 
-# What numerics know of rehearsals.
-
-
-def test_a_pace_leaves_out_turns_at_the_rate_of_those_it_has_seen():
-    hand = Hand()
-    clock = Clock(hand)
-    with rehearsed(clock):
-        pace = Pace()
-    pace.begin()
-    hand.time += 10.0  # the first turn pays for what is made once
-    pace.turned()
-    made = 1
-    while not pace.is_known:
-        hand.time += 0.1
-        pace.turned()
-        made += 1
-    assert made == 4
-    pace.leave_out(100)
-    assert clock.now() == pytest.approx(10.0 + 0.3 + 100 * 0.1)
-    assert (clock.loops, clock.turns) == (1, 104)
-
-
-def test_without_a_rehearsal_every_turn_is_made():
-    pace = Pace()
-    pace.begin()
-    for _ in range(10):
-        time.sleep(0.03)
-        pace.turned()
-    assert not pace.is_known and not pace.rehearses
-    with pytest.raises(RuntimeError):
-        pace.leave_out(1)
-
-
-def _trainer(steps):
-    network = torch.nn.Linear(4, 2)
-    inputs = torch.linspace(-1, 1, 128).reshape(32, 4)
-    samples = Samples(inputs, torch.arange(32) % 2)
-    return Trainer(network, samples, penchant.Training(steps=steps, batch=8), seed=0)
-
-
-def test_a_rehearsed_training_ends_at_its_last_step_and_tells_a_loss_for_each(monkeypatch):
-    monkeypatch.setattr(rehearsal, "TIMED", 0.0)
-    clock = Clock()
-    losses = {}
-    with rehearsed(clock):
-        trainer = _trainer(5000)
-        trainer.run(until=2000)
-        trainer.run(losses=losses.__setitem__)
-    assert trainer.step == 5000 and trainer.finished
-    assert clock.loops == 1 and clock.turns == 5000
-    assert sorted(losses) == list(range(2001, 5001))
-    assert np.isfinite(list(losses.values())).all()
-
-
-def test_a_rehearsal_changes_no_training_outside_it(monkeypatch):
-    monkeypatch.setattr(rehearsal, "TIMED", 0.0)
-    before = _trainer(20)
-    state = {name: tensor.clone() for name, tensor in before.network.state_dict().items()}
-    before.run()
-    with rehearsed(Clock()):
-        _trainer(20).run()
-    after = _trainer(20)
-    after.network.load_state_dict(state)
-    after.run()
-    for name, tensor in before.network.state_dict().items():
-        assert torch.equal(tensor, after.network.state_dict()[name])
-
-
-# Shards.
-
-
-def _shards(items):
-    return [Shard(number, len, item, Scope()) for number, item in enumerate(items)]
-
-
-def test_positions_are_spread_and_complete():
-    for count in (1, 2, 3, 7, 64):
-        found = list(spread(count))
-        assert sorted(found) == list(range(count)) and found[0] == 0
-    assert list(spread(9))[:3] == [0, 8, 4]
-
-
-def test_shards_stand_for_those_that_are_like_them():
-    """Two sizes that cost 1 and 3 seconds, 50 shards each: some are done, all are counted."""
-    hand = Hand()
-    clock = Clock(hand)
-    pool = RehearsingPool(clock)
-    done = []
-
-    def function(setup, shard, worker):
-        done.append(shard.number)
-        hand.time += {"small": 1.0, "large": 3.0}[shard.item["size"]]
-        return {"size": shard.item["size"]}
-
-    items = [{"size": size, "number": n} for size in ("small", "large") for n in range(50)]
-    began = clock.now()
-    answers = list(pool.map(function, None, _shards(items)))
-    assert [answer["size"] for answer in answers] == ["small"] * 50 + ["large"] * 50
-    assert done == [0, 99]  # long enough that what the first makes once does not matter
-    assert clock.now() - began == pytest.approx(50 * 1 + 50 * 3)
-    assert pool.seconds == pytest.approx(200) and pool.items == 100 and pool.stood_in == 98
-
-
-def test_what_the_first_shard_makes_once_is_counted_once():
-    hand = Hand()
-    clock = Clock(hand)
-    made = []
-
-    def function(setup, shard, worker):
-        hand.time += 0.1 if made else 0.9
-        made.append(shard.number)
-        return {}
-
-    began = clock.now()
-    list(RehearsingPool(clock).map(function, None, _shards(list(range(200)))))
-    assert clock.now() - began == pytest.approx(0.9 + 199 * 0.1)
-
-
-# Experiments.
-
-
 @pytest.fixture(scope="module")
 def plugins():
     return discovery.load()
+
+
+# One job.
+
+
+class Sent:
+    """Keeps the last estimate."""
+
+    def __call__(self, estimate):
+        self.last = estimate
+
+
+def _timer():
+    hand, sent = Hand(), Sent()
+    return JobTimer(hand, sent), hand, sent
+
+
+def test_shards_stand_for_the_others():
+    """A hundred shards, of which the first makes something once: two are done, all are counted."""
+    timer, hand, sent = _timer()
+    done = []
+
+    def function(setup, shard, worker):
+        done.append(shard)
+        hand.time += 0.1 if len(done) > 1 else 0.9
+        return {"shard": shard}
+
+    answers = list(timer.map(function, None, list(range(100))))
+    assert done == [0, 50]
+    assert [answer["shard"] for answer in answers] == [0] * 50 + [50] * 50
+    hand.time += 2.0  # after the map
+    timer.send(ended=True)
+    assert sent.last.seconds == pytest.approx(0.9 + 99 * 0.1 + 2)
+    assert sent.last.mapped == pytest.approx(0.9 + 99 * 0.1)
+    assert (sent.last.shards, sent.last.skipped, timer.skipped) == (100, 98, 98)
+
+
+def test_a_long_shard_stands_for_all_by_itself():
+    timer, hand, sent = _timer()
+    done = []
+
+    def function(setup, shard, worker):
+        done.append(shard)
+        hand.time += 3.0
+        return {}
+
+    list(timer.map(function, None, list(range(10))))
+    timer.send()
+    assert done == [0] and sent.last.seconds == pytest.approx(30)
+
+
+def test_a_training_that_has_not_ended_takes_as_long_as_its_steps_say():
+    """The first step is slow; twenty-one were made of a thousand, in one of eight shards."""
+    timer, hand, sent = _timer()
+    timer.steps = 1000
+
+    def function(setup, shard, worker):
+        hand.time += 5.0
+        timer.count_step()
+        for _ in range(20):
+            hand.time += 0.1
+            timer.count_step()
+        timer.send()
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        list(timer.map(function, None, list(range(8))))
+    shard = 5 + 999 * 0.1
+    assert sent.last.seconds == pytest.approx(8 * shard)
+    assert sent.last.mapped == pytest.approx(8 * shard)
+    assert not sent.last.ended
+
+
+TRAINS = """
+import attrs
+import penchant
+
+@attrs.frozen
+class Trains(penchant.Probe):
+    \"\"\"Trains.\"\"\"
+    name = "trains"
+    target = "penchant_trains:run"
+    needs = ("architecture", "dataset", "training")
+    quantities = {"step": "the last step"}
+    presets = {"quick": {}}
+
+def run(options, context):
+    for step, _ in context.trained():
+        pass
+    return penchant.Result({"step": penchant.Quantity(float(step), exact=True)})
+
+@penchant.hookimpl
+def penchant_probes():
+    return [Trains]
+"""
+
+
+def test_a_shard_that_has_not_ended_takes_as_long_as_its_progress_says():
+    timer, hand, sent = _timer()
+
+    def function(setup, shard, worker):
+        hand.time += 3.0
+        timer.progress(2, 10)
+        timer.send()
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        list(timer.map(function, None, list(range(8))))
+    assert sent.last.seconds == pytest.approx(8 * 15)
+
+
+def test_a_training_of_hours_is_foreseen_in_seconds(install, tmp_path):
+    """Steps are counted in torch's optimisers: the trainer knows nothing of dry runs."""
+    forecasts._loading()
+    install("trains", TRAINS)
+    raw = {key: value for key, value in EXPERIMENT.items() if key != "seeds"}
+    raw |= {"probes": [{"name": "trains"}], "training": {"steps": 10_000_000}}
+    (job,) = plan(raw, discovery.load(), "test").jobs
+    began = time.perf_counter()
+    cost = estimated(job, tmp_path, 6.0)
+    assert time.perf_counter() - began < 7
+    assert not cost.ended and cost.steps == 10_000_000
+    assert cost.seconds > 100
+
+
+def test_a_call_that_never_returns_is_ended(install, tmp_path):
+    """Signals reach Python only between two of its instructions; a process can be killed."""
+    stuck = "    sum(range(10**11))\n"
+    install("trains", TRAINS.replace("    for step, _", stuck + "    for step, _"))
+    raw = {key: value for key, value in EXPERIMENT.items() if key != "seeds"}
+    (job,) = plan(raw | {"probes": [{"name": "trains"}]}, discovery.load(), "test").jobs
+    began = time.perf_counter()
+    cost = estimated(job, tmp_path, 1.0)
+    assert time.perf_counter() - began < 2
+    assert not cost.ended and cost.seconds >= 1
+
+
+# Experiments.
 
 
 def test_a_forecast_counts_cells_and_writes_nothing(plugins, tmp_path):
@@ -174,7 +184,7 @@ def test_a_forecast_counts_cells_and_writes_nothing(plugins, tmp_path):
     assert (cell.name, cell.jobs, cell.networks) == ("output-spread perceptron two-blobs", 2, 70)
     assert not cell.refused and not cell.unknown
     assert found.jobs == 2 and found.done == 0 and found.workers == 1
-    assert found.memory > 50e6
+    assert cell.memory > 50e6
     assert 0 < cell.seconds < 60
     assert found.seconds == pytest.approx(found.starting + 2 * cell.seconds)
 
@@ -208,16 +218,13 @@ def test_refused_cells_say_why_and_the_others_go_on(plugins, tmp_path):
     assert [cell.name for cell in found.planned] == ["output-spread perceptron two-blobs"]
 
 
-def test_a_rehearsal_that_is_given_up_tells_what_the_probe_said_of_its_cost(
-    plugins, tmp_path, monkeypatch
-):
-    said = "at most 100 products take hours"
-    record = {"status": "failed", "error": "GivenUpError: "}
-    given_up = penchant.Result(warnings=(said,), record=record)
-    monkeypatch.setattr(forecasts, "run_job", lambda *args, **options: given_up)
+def test_a_job_that_is_stopped_tells_what_the_probe_warned_of(plugins, tmp_path, monkeypatch):
+    warned = "at most 100 products take hours"
+    cost = Estimate(seconds=5.0, warnings=(warned,))
+    monkeypatch.setattr(forecasts, "estimated", lambda *args: cost)
     planned = plan(EXPERIMENT, plugins, "test")
     (cell,) = forecast(planned.experiment, tmp_path, planned.jobs).cells
-    assert cell.unknown == f"the rehearsal was given up after 5 s; {said}"
+    assert cell.unknown == f"stopped after 5 s; {warned}"
 
 
 SLOW = """
@@ -249,27 +256,28 @@ def penchant_probes():
 
 
 @pytest.mark.parametrize("slowly", ["keep_result", "_finish"])
-def test_a_rehearsal_that_is_given_up_while_its_result_is_kept_is_no_crash(
+def test_a_job_that_is_stopped_while_its_result_is_stored_is_no_crash(
     install, tmp_path, monkeypatch, slowly
 ):
     """The limit is reached outside of the probe, where no failure of a job is expected."""
-    install("slow", SLOW.replace("quantities", 'figures = "penchant_slow:draw"; quantities'))
+    install("slow", SLOW)
     real = getattr(attempts, slowly)
 
     def late(*args, **options):
-        time.sleep(0.6)
+        time.sleep(2)
         return real(*args, **options)
 
     monkeypatch.setattr(attempts, slowly, late)
-    monkeypatch.setattr(forecasts, "LONGEST", 0.3)
-    monkeypatch.setattr(forecasts, "AGAIN", 0.2, raising=False)
-    monkeypatch.setattr(forecasts, "BETWEEN_LOOKS", 0.05)
-    monkeypatch.setattr(forecasts, "_passed", lambda job: time.perf_counter)
-    probe = {"name": "slow", "seconds": 0.01}
-    raw = {"architectures": [{"name": "perceptron"}], "probes": [probe], "executor": "serial"}
-    planned = plan(raw, discovery.load(), "test")
+    monkeypatch.setattr(forecasts, "LONGEST", 1.0)
+    cell = _slow_cell({"seconds": 0.01}, tmp_path)
+    assert cell.unknown.startswith("stopped after 1 s") and not cell.refused
+
+
+def _slow_cell(options, tmp_path):
+    raw = {"architectures": [{"name": "perceptron"}], "probes": [{"name": "slow", **options}]}
+    planned = plan({**raw, "executor": "serial"}, discovery.load(), "test")
     (cell,) = forecast(planned.experiment, tmp_path / "run", planned.jobs).cells
-    assert "given up after 0.3 s" in cell.unknown and not cell.refused
+    return cell
 
 
 def test_a_limit_that_is_reached_while_a_module_is_imported_refuses_nothing(
@@ -278,41 +286,35 @@ def test_a_limit_that_is_reached_while_a_module_is_imported_refuses_nothing(
     """Whatever an import raises is told as "cannot be loaded", this as well."""
     install("slow", SLOW.replace("penchant_slow:run", "module_that_takes_long:run"))
     place = tmp_path / "site" / "module_that_takes_long.py"
-    place.write_text("import time\ntime.sleep(1)\n")
-    monkeypatch.setattr(forecasts, "LONGEST", 0.2)
-    monkeypatch.setattr(forecasts, "_passed", lambda job: time.perf_counter)
-    raw = {"architectures": [{"name": "perceptron"}], "probes": [{"name": "slow"}]}
-    planned = plan({**raw, "executor": "serial"}, discovery.load(), "test")
-    (cell,) = forecast(planned.experiment, tmp_path / "run", planned.jobs).cells
-    assert not cell.refused and cell.unknown == "the rehearsal was given up after 0.2 s"
+    place.write_text("import time\ntime.sleep(2)\n")
+    monkeypatch.setattr(forecasts, "LONGEST", 1.0)
+    cell = _slow_cell({}, tmp_path)
+    assert not cell.refused and cell.unknown == "stopped after 1 s"
 
 
 def test_a_dry_run_takes_five_seconds_per_cell_and_says_what_it_does_not_know(
     install, tmp_path, monkeypatch
 ):
     install("slow", SLOW)
-    raw = {"architectures": [{"name": "perceptron"}], "probes": [{"name": "slow"}]}
-    planned = plan({**raw, "executor": "serial"}, discovery.load(), "test")
     assert forecasts.LONGEST == 5.0
-    monkeypatch.setattr(forecasts, "LONGEST", 0.5)
-    monkeypatch.setattr(forecasts, "_passed", lambda job: time.perf_counter)
+    monkeypatch.setattr(forecasts, "LONGEST", 1.5)
     began = time.perf_counter()
-    (cell,) = forecast(planned.experiment, tmp_path / "run", planned.jobs).cells
-    assert time.perf_counter() - began < 3
-    assert cell.unknown == "the rehearsal was given up after 0.5 s; this takes a minute"
-    assert 0.4 < cell.seconds < 3
+    cell = _slow_cell({}, tmp_path)
+    assert time.perf_counter() - began < 4
+    assert cell.unknown == "stopped after 1.5 s; this takes a minute"
+    assert 1 < cell.seconds < 3
 
 
 def test_a_dry_run_takes_no_longer_than_the_run(plugins, tmp_path, monkeypatch):
-    """Ten cells of a second each on five workers: some are rehearsed, the others taken alike."""
-    rehearsed_cells = []
+    """Ten cells of a second each on five workers: some are timed, the others taken alike."""
+    timed_cells = []
 
-    def fake(name, job, folder, workers):
-        rehearsed_cells.append(name)
+    def fake(name, jobs, folder, workers):
+        timed_cells.append(name)
         time.sleep(0.1)
         return Cell(name, 1, seconds=0.1, span=0.1)
 
-    monkeypatch.setattr(forecasts, "_rehearsed", fake)
+    monkeypatch.setattr(forecasts, "_timed", fake)
     monkeypatch.setattr(forecasts, "_loading", lambda: 0.0)
     raw = {key: value for key, value in EXPERIMENT.items() if key != "executor"}
     names = [{"name": "perceptron", "label": f"p{number}"} for number in range(10)]
@@ -322,10 +324,10 @@ def test_a_dry_run_takes_no_longer_than_the_run(plugins, tmp_path, monkeypatch):
     found = forecast(planned.experiment, tmp_path / "run", planned.jobs)
     spent = time.perf_counter() - began
     assert found.seconds == pytest.approx(10 * 0.1 / 5)
-    assert 2 <= len(rehearsed_cells) <= 4 and spent < 1
+    assert 2 <= len(timed_cells) <= 4 and spent < 1
     assumed = [cell for cell in found.cells if cell.assumed]
-    assert len(assumed) == 10 - len(rehearsed_cells) and len(found.cells) == 10
-    assert "perhaps 0.1 s, not rehearsed" in found.lines()[9]
+    assert len(assumed) == 10 - len(timed_cells) and len(found.cells) == 10
+    assert "perhaps 0.1 s, not timed" in found.lines()[9]
 
 
 def test_where_nothing_can_run_the_experiment_is_refused(plugins):
@@ -341,8 +343,8 @@ def test_a_dry_run_prints_what_it_found(tmp_path, monkeypatch):
     done = CliRunner().invoke(main, line.split())
     assert done.exit_code == 0, done.output
     assert "1 jobs, 0 already done" in done.output
-    assert "8 networks drawn" in done.output
-    assert "with one worker" in done.output and "MB a process" in done.output
+    assert "8 networks" in done.output
+    assert "with one worker" in done.output and "MB per process" in done.output
     assert list(tmp_path.iterdir()) == []
 
 
@@ -355,14 +357,14 @@ def test_a_dry_run_of_what_cannot_run_is_exit_code_1(tmp_path, monkeypatch):
 
 def test_workers_share_jobs_and_shards():
     """Two jobs of 10 s on two workers take 10 s; one whose shards take 8 of 10 s takes 6."""
-    two = Forecast((Cell("a", 2, seconds=10, span=10),), 2, 0, 2, 1.0, 0)
+    two = Forecast((Cell("a", 2, seconds=10, span=10),), 2, 0, 2, 1.0)
     assert (two.computing, two.seconds) == (20, 2 * 1 + 10)
-    one = Forecast((Cell("a", 1, seconds=10, span=6),), 1, 0, 2, 1.0, 0)
+    one = Forecast((Cell("a", 1, seconds=10, span=6),), 1, 0, 2, 1.0)
     assert one.seconds == 2 * 1 + 6
 
 
-def test_times_are_spoken():
-    assert [spoken(seconds) for seconds in (0.04, 59, 61, 3700)] == [
+def test_times_are_written_as_people_do():
+    assert [duration(seconds) for seconds in (0.04, 59, 61, 3700)] == [
         "0.0 s",
         "59.0 s",
         "1:01 min",

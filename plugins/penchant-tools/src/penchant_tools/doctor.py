@@ -24,8 +24,8 @@ from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Plugins, kernel_version
 from penchant.seeds import derive
 
-from penchant_tools.forecast import tried
 from penchant_tools.orders import wrong_operations
+from penchant_tools.refusals import tried
 
 SAMPLES = 3  # that derivatives are tried on
 STEP = 1e-6  # of differences, in double precision

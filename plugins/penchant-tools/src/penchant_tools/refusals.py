@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -10,8 +12,11 @@ from penchant.errors import Error
 from penchant.execution.attempts import call_probe, check_fit
 from penchant.execution.context import Context
 from penchant.execution.environment import isolated, place
+from penchant.execution.limits import TimeLimitError, time_limit
 from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
+
+from penchant_tools.timing import JobTimer
 
 
 def refusal(
@@ -47,3 +52,28 @@ def refusal(
     except Exception as error:  # whatever a probe raises, its job fails
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+def tried(job: Job, folder: Path, seconds: float) -> str:
+    """Why a job is refused: by the kernel, or by the probe within some seconds.
+
+    Args:
+        job: What would be measured.
+        folder: Where it may write.
+        seconds: How long the probe may run.
+
+    Returns:
+        What the job would fail with; empty where it began well.
+    """
+    pool = JobTimer(time.perf_counter, lambda estimate: None)
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reason = refusal(job, folder, pool=pool, limit=time_limit(seconds, folder))
+    except TimeLimitError:
+        return ""
+    # The limit may have been reported in other words, and answers that stand for others may fail
+    # where those of a run do not.
+    stopped = time.perf_counter() - began >= seconds
+    return "" if stopped or pool.skipped else reason
