@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penchant.components.training import Training
 from penchant.errors import Error
-from penchant.experiments.state_files import read_tensors
-from penchant.results.files import atomic, checksum, set_aside, sweep
+from penchant.results.files import atomic, checksum, read_tensors, set_aside, sweep
 
 if TYPE_CHECKING:
     from penchant_numerics.data import Data

@@ -32,7 +32,7 @@ from penchant.execution.training import Finished, best_rate, learnt_nothing
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
-from penchant.experiments.weight_files import Weights
+from penchant.experiments.weights import Weights
 from penchant.seeds import derive
 
 if TYPE_CHECKING:

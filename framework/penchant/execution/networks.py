@@ -12,7 +12,7 @@ from penchant.components.component import Architecture
 from penchant.components.output import told
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
-from penchant.experiments.state_files import read_tensors
+from penchant.experiments.weights import read_tensors
 from penchant.seeds import derive
 
 if TYPE_CHECKING:

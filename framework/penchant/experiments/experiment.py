@@ -18,7 +18,7 @@ from penchant.experiments.jobs import BoundComponent, BoundProbe, Job, make_job
 from penchant.experiments.probe_entries import ProbeEntries
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
-from penchant.experiments.weight_files import Weights, find_weights
+from penchant.experiments.weights import weights_of
 from penchant.plugins.discovery import Plugins
 
 LARGEST_FILE = 10_000_000  # bytes: no experiment written by hand has more
@@ -192,22 +192,10 @@ class _Builder:
             if label in found:
                 cure = "give each a label of its own"
                 raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
-            weights = self.weights(entry, where) if kind == "architecture" else None
+            weights = weights_of(entry, where) if kind == "architecture" else None
             # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
             found[label] = BoundComponent(
                 registration.component.bind(options, where), registration, label, weights
             )
         return found
-
-    def weights(self, entry: Table, where: str) -> Weights | None:
-        """The files of weights of an architecture; None where it has none."""
-        strict = entry.get("strict", True)
-        given = entry.get("weights")
-        if not isinstance(strict, bool):
-            raise Error(f"strict must be true or false, found {strict!r} ({where}.strict)")
-        if given is not None:
-            return find_weights(given, f"{where}.weights", strict=strict)
-        if "strict" in entry:
-            raise Error(f"strict belongs to weights, found none ({where}.strict)")
-        return None

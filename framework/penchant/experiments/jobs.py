@@ -27,7 +27,7 @@ from penchant.experiments.identity import (
 )
 from penchant.experiments.settings import Settings
 from penchant.experiments.sources import versions
-from penchant.experiments.weight_files import Weights
+from penchant.experiments.weights import Weights
 from penchant.plugins.discovery import OWN, Registration
 from penchant.results.steps import about_steps
 
@@ -79,7 +79,7 @@ class BoundComponent:
                 found[place] = content_hash(array)[:32]
         # Files, which change while their names stay.
         if self.weights:
-            paths = self.weights.content()
+            paths = list(map(Path, self.weights.content))
             hashes = {f"{self.label}.weights {path}": file_hash(path) for path in paths}
             # One file keeps the name that it had before there were several.
             if len(paths) == 1:

@@ -157,3 +157,14 @@ def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:
     except Exception as error:  # a damaged archive fails in many ways
         problem = str(error) or type(error).__name__
         raise Error(f"{path} cannot be read: {problem}") from error
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """Tensors and plain numbers of a file that this project wrote, in the host's memory."""
+    import torch
+
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged archive fails in many ways
+        raise Error(f"{path} cannot be read: {error}") from error
+    return state

@@ -1,15 +1,16 @@
-"""Weights that a user gives: one file, or the checkpoints of one training in their order."""
+"""Finds the files of weights that a user means: one network, or one training in its order."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 from penchant.errors import Error
-from penchant.experiments.state_files import INDEX, files_read, read_tensors
+from penchant.experiments.weights import Weights
+
+from penchant_import.state_files import INDEX, files_read, read_tensors
 
 ENDINGS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 WHOLE = ("model.safetensors", "pytorch_model.bin")  # the network in a folder that a library wrote
@@ -22,32 +23,6 @@ _IN_NAMES = (
 )
 _IN_FILES = ("global_step", "step", "iteration", "epoch")
 _WILD = re.compile(r"[*?\[]")
-
-
-@attrs.frozen
-class Weights:
-    """Files of weights.
-
-    Attributes:
-        given: What the user wrote: a path, a pattern, a folder, or several.
-        files: The file of every state, in the order of the steps.
-        steps: The step of every state; None where it is one network, not a trajectory.
-        strict: Are weights in a file that the network has not refused?
-    """
-
-    given: str | tuple[str, ...]
-    files: tuple[str, ...]
-    steps: tuple[int, ...] | None = None
-    strict: bool = True
-
-    @property
-    def is_trajectory(self) -> bool:
-        """Are these the states of one training?"""
-        return self.steps is not None
-
-    def content(self) -> list[Path]:
-        """Every file that is read."""
-        return [path for file in self.files for path in files_read(Path(file))]
 
 
 def find_weights(value: object, where: str, *, strict: bool = True) -> Weights:
@@ -72,7 +47,7 @@ def find_weights(value: object, where: str, *, strict: bool = True) -> Weights:
     given = str(value)
     single = _network_file(Path(given))
     if single is not None:
-        return Weights(given, (str(single),), strict=strict)
+        return Weights(given, (str(single),), strict=strict, content=_content([single]))
     return _trajectory(given, _matching(given, where), where, strict=strict)
 
 
@@ -132,7 +107,13 @@ def _trajectory(
             both = f"{str(by_step[number])!r} and {str(file)!r}"
             raise Error(f"two checkpoints have the step {number}: {both}; leave one out ({where})")
         by_step[number] = file
-    return Weights(given, tuple(map(str, by_step.values())), tuple(by_step), strict)
+    states = tuple(map(str, by_step.values()))
+    return Weights(given, states, tuple(by_step), strict, _content(by_step.values()))
+
+
+def _content(files: Iterable[Path]) -> tuple[str, ...]:
+    """Every file that is read: a state in several parts has an index beside them."""
+    return tuple(str(path) for file in files for path in files_read(file))
 
 
 def _numbers(paths: Sequence[Path], files: Sequence[Path], where: str) -> list[int]:

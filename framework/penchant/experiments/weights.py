@@ -1,0 +1,58 @@
+"""Weights that a user gives: one file, or the checkpoints of one training in their order.
+
+`penchant-import` knows the formats: it finds the files and reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.errors import Error
+from penchant.extras import extra
+
+
+@attrs.frozen
+class Weights:
+    """Files of weights.
+
+    Attributes:
+        given: What the user wrote: a path, a pattern, a folder, or several.
+        files: The file of every state, in the order of the steps.
+        steps: The step of every state; None where it is one network, not a trajectory.
+        strict: Are weights in a file that the network does not have refused?
+        content: Every file that is read: those above, and the parts that an index names.
+    """
+
+    given: str | tuple[str, ...]
+    files: tuple[str, ...]
+    steps: tuple[int, ...] | None = None
+    strict: bool = True
+    content: tuple[str, ...] = ()
+
+    @property
+    def is_trajectory(self) -> bool:
+        """Are these the states of one training?"""
+        return self.steps is not None
+
+
+def weights_of(entry: Mapping[str, Any], where: str) -> Weights | None:
+    """The files of weights that the table of an architecture names; None where it has none."""
+    strict = entry.get("strict", True)
+    if not isinstance(strict, bool):
+        raise Error(f"strict must be true or false, found {strict!r} ({where}.strict)")
+    if entry.get("weights") is not None:
+        find_weights = extra("penchant_import.weight_files:find_weights")
+        weights: Weights = find_weights(entry["weights"], f"{where}.weights", strict=strict)
+        return weights
+    if "strict" in entry:
+        raise Error(f"strict belongs to weights, found none ({where}.strict)")
+    return None
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """Tensors and plain containers of a user's file; nothing in it is executed."""
+    state: dict[str, Any] = extra("penchant_import.state_files:read_tensors")(path)
+    return state
