@@ -21,7 +21,7 @@ from penchant.components.taking import AXES, taken
 from penchant.components.training import Training
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Registration, load
-from penchant.plugins.examples import example
+from penchant_tools.examples import example
 
 DOCS = Path(__file__).resolve().parent.parent
 EXAMPLES = DOCS.parent / "examples"

@@ -362,7 +362,7 @@ def list_(without: tuple[str, ...], kind: str | None, as_json: bool) -> None:
     say("\n".join(listing.lines(rows, width)))
     disabled = [plugin.name for plugin in plugins.plugins if plugin.reason]
     if disabled:
-        complain(f"set aside: {', '.join(disabled)}; `penchant plugins` says why")
+        complain(f"disabled: {', '.join(disabled)}; `penchant plugins` says why")
 
 
 @main.command()

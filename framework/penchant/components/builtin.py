@@ -1,4 +1,4 @@
-"""What the kernel itself offers, through the same hooks as plugins: its executors."""
+"""The kernel's own components, through the same hooks as those of plugins: its executors."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ RESERVED = frozenset(
 
 @attrs.frozen
 class Component:
-    """What all components have: a name, a target and options.
+    """A declaration with a name, a target and options.
 
-    `example` is a command that `penchant explain` shows; without one it finds one itself.
+    `example` is the command that `penchant explain` shows.
     """
 
     kind: ClassVar[str] = ""
@@ -32,26 +32,6 @@ class Component:
     name: ClassVar[str] = ""
     target: ClassVar[Any] = ""
     parameters: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        """Give a component its methods, so that attrs need not write and compile them for each.
-
-        Every command imports every declaration, and compiling is most of what that costs.
-        """
-        for name in ("__repr__", "__eq__", "__hash__"):
-            if name not in cls.__dict__:
-                setattr(cls, name, getattr(Component, name))
-
-    def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self.options().items())
-        return f"{type(self).__name__}({options})"
-
-    def __eq__(self, other: object) -> bool:
-        # A class and one derived from it are never equal, as attrs has it.
-        return type(other) is type(self) and self.options() == other.options()
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self.options().values()))
 
     @classmethod
     def summary(cls) -> str:
@@ -62,31 +42,31 @@ class Component:
     def bind(cls, values: Mapping[str, Any], where: str = "") -> Self:
         """The component with these options.
 
-        Every mistake names the option, what was found and what is allowed, and the place `where`.
+        Every error names the option, its value, what is allowed, and the table `where` it is in.
         """
-        # All names are checked before any value: a misspelt option is not told as a missing one.
+        # All names are checked before any value: a misspelt option is not reported as missing.
         fields = {field.name: field for field in attrs.fields(cls)}
         for key in values:
             if key not in fields:
-                near = suggestion(key, fields)
-                raise Error(f"{cls.name} has no option {key!r}{near}{_place(where, key)}")
+                hint = suggestion(key, fields)
+                raise Error(f"{cls.name} has no option {key!r}{hint}{_location(where, key)}")
         # Without a default the user must choose.
         for key, field in fields.items():
             if field.default is attrs.NOTHING and key not in values:
-                about = field.metadata["help"]
-                raise Error(f"{cls.name} needs the option {key!r}: {about}{_place(where, key)}")
+                text = field.metadata["help"]
+                raise Error(f"{cls.name} needs the option {key!r}: {text}{_location(where, key)}")
         try:
             return cls(**values)
         except Error as error:
             # Without an option it is a rule between options, from __attrs_post_init__.
-            raise Error(f"{error}{_place(where, error.option)}") from None
+            raise Error(f"{error}{_location(where, error.option)}") from None
 
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
 
 
-def _place(where: str, option: str) -> str:
+def _location(where: str, option: str) -> str:
     if not where:
         return ""
     return f" ({where}.{option})" if option else f" ({where})"
@@ -113,8 +93,8 @@ class Dataset(Component):
 class Estimator(Component):
     """A numerical method for one role. Target: called as the role's function says.
 
-    `uses` names datasets and architectures that its code asks the context for; "{network}" is the
-    one that its option `network` names.
+    `uses` names datasets and architectures that it takes from the context; "{network}" is the one
+    that its option `network` names.
     """
 
     kind = "estimator"
@@ -126,18 +106,14 @@ class Probe(Component):
     """A measurement. Target: `run(options, context) -> Result`; figures: `draw(result)`.
 
     Attributes:
-        question: What a researcher asks when she uses it, in one sentence; the report opens with
-            it. Without it, the first sentence of the docstring stands there.
-        needs: What it cannot do without, in the words of `penchant.components.taking.NEEDS`: axes
-            ("architecture", "dataset"), "training", and what the axes must have: "classes",
-            "images", "scalar-output", "second-derivatives" (whether a network has them is found
-            out by `penchant doctor`), "continuous-inputs" (it differentiates in the input, which
-            tokens do not allow).
+        question: The researcher's question in one sentence, with which the report opens; by
+            default the first sentence of the docstring.
+        needs: What it requires, in the words of `penchant.components.taking.NEEDS`.
         accepts: Axes it takes only when an experiment selects them; "sequences" where its dataset
             may have a label for every position.
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
-        uses: Datasets and architectures that its code asks the context for by name; "{network}"
-            is the one that its option `network` names.
+        uses: Datasets and architectures that it takes from the context by name; "{network}" is
+            the one that its option `network` names.
         takes: Which networks it measures: "fresh" (drawn, and trained where the job has a
             training), "trained" (a module or `weights` of the user's can stand for the trained
             network), "trajectory" (it follows checkpoints of one training of the user's itself).
@@ -169,7 +145,7 @@ class Probe(Component):
     @classmethod
     def trains(cls) -> bool:
         """Does a job of this probe have a training?"""
-        # With networks and data a probe may ask for trained ones.
+        # With networks and data a probe may use trained networks.
         return all(cls.has_axis(axis) for axis in AXES) or cls.has_axis("training")
 
 
@@ -186,17 +162,16 @@ class Executor(Component):
             def ended(self) -> dict[int, str | Exception]: ...  # since the last call
             def stop(self) -> None: ...                         # end all workers
 
-    `start` returns at once. `ended` maps the number of a worker to "" where `work` returned, to
-    what `work` raised, or to text that says how the worker died, such as "signal SIGKILL". The
-    kernel starts another worker in the place of one that died, with a number of its own. `work` can
-    be pickled. `workers` is how many were asked for, and `threads` how many each may use.
-    `examples/executor_threads.py` is a complete one, and `penchant_testing.check_executor` runs any
-    through everything that the kernel asks of it.
+    `start` returns at once. `ended` maps the number of a worker to "" if `work` returned, to the
+    exception that `work` raised, or to how the worker died, such as "signal SIGKILL"; the kernel
+    replaces a dead worker by one with a new number. `work` can be pickled. `workers` is the
+    requested number of workers, `threads` the number of threads of each.
+    `examples/executor_threads.py` is complete, and `penchant_testing.check_executor` tests any.
 
     Attributes:
-        remote: Workers are on other machines: the executor finds out how many there may be where
-            `workers` is None, and no job runs in the process of the command.
-        attempts: A job or shard that was begun so many times without a result has failed.
+        remote: Workers are on other machines: the executor chooses their number where `workers`
+            is None, and no job runs in the process of the command.
+        attempts: How often a job or shard is begun before it has failed.
     """
 
     kind = "executor"

@@ -1,6 +1,6 @@
 """The hooks. A plugin implements those it needs with `@penchant.hookimpl`.
 
-It is found through the entry-point group `penchant`.
+Plugins are discovered through the entry-point group `penchant`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMPONENT_HOOKS = {
 
 @hookspec
 def penchant_architectures() -> list[type[Architecture]]:
-    """Architectures this plugin offers.
+    """Architectures of this plugin.
 
     Example::
 
@@ -43,7 +43,7 @@ def penchant_architectures() -> list[type[Architecture]]:
 
 @hookspec
 def penchant_datasets() -> list[type[Dataset]]:
-    """Datasets this plugin offers.
+    """Datasets of this plugin.
 
     Example::
 
@@ -55,7 +55,7 @@ def penchant_datasets() -> list[type[Dataset]]:
 
 @hookspec
 def penchant_estimators() -> list[type[Estimator]]:
-    """Estimators this plugin offers, each for one role.
+    """Estimators of this plugin, each for one role.
 
     Example::
 
@@ -67,7 +67,7 @@ def penchant_estimators() -> list[type[Estimator]]:
 
 @hookspec
 def penchant_probes() -> list[type[Probe]]:
-    """Probes this plugin offers.
+    """Probes of this plugin.
 
     Example::
 
@@ -79,7 +79,7 @@ def penchant_probes() -> list[type[Probe]]:
 
 @hookspec
 def penchant_executors() -> list[type[Executor]]:
-    """Ways to run shards that this plugin offers.
+    """Executors of this plugin: ways to start workers.
 
     Example::
 

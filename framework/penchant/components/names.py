@@ -1,7 +1,7 @@
-"""Names of quantities and arrays that depend on what was chosen.
+"""Names of quantities and arrays that depend on options and estimators.
 
-A declared name such as `error-{curvature}` stands for one name an estimator of the role
-`curvature`; `share-{levels}` for one a value of the option `levels`.
+A declared name such as `error-{curvature}` stands for one name per estimator of the role
+`curvature`; `share-{levels}` for one per value of the option `levels`.
 """
 
 from __future__ import annotations
@@ -25,38 +25,36 @@ def filled(
         roles: Labels of the chosen estimators of every role.
 
     Returns:
-        Name to meaning, without braces; what is chosen stands in the meaning as well.
+        Name to meaning, with the braces filled in both.
 
     >>> filled({"bias-{role}": "of {role}"}, {}, {"role": ["mine", "ksg"]})
     {'bias-mine': 'of mine', 'bias-ksg': 'of ksg'}
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, meaning in declared.items():
-        # A name may stand in braces twice; it is filled the same way both times.
-        keys = list(dict.fromkeys(_BRACES.findall(name)))
-        for chosen in itertools.product(*[_choices(key, options, roles) for key in keys]):
-            values = dict(zip(keys, chosen))
-            found[_put(name, values)] = _put(meaning, values)
-    return found
+        keys = list(dict.fromkeys(placeholders(name)))
+        for entries in itertools.product(*[_entries(key, options, roles) for key in keys]):
+            values = dict(zip(keys, entries))
+            names[_fill(name, values)] = _fill(meaning, values)
+    return names
 
 
 def placeholders(name: str) -> list[str]:
-    """What stands in the braces of a declared name."""
+    """The words in the braces of a declared name."""
     return _BRACES.findall(name)
 
 
-def _choices(
+def _entries(
     key: str, options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
     if key in roles:
         return roles[key]
-    # An option that is a list stands for one name per entry.
     value = options[key]
-    several = value if isinstance(value, (tuple, list)) else [value]
+    values = value if isinstance(value, (tuple, list)) else [value]
     # 0.5 and 5e-1 are the same name.
-    return [f"{each:g}" if isinstance(each, float) else str(each) for each in several]
+    return [f"{each:g}" if isinstance(each, float) else str(each) for each in values]
 
 
-def _put(text: str, values: Mapping[str, str]) -> str:
-    # Braces that nothing was chosen for stay as they are.
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    # Braces without a value stay as they are.
     return _BRACES.sub(lambda match: values.get(match[1], match[0]), text)

@@ -1,7 +1,7 @@
 """Options: the fields of a component, with help text, bounds, choices and strict types.
 
 Nothing is coerced: an int option refuses 3.7 and true, a text option refuses a number. Lists become
-tuples, ints become floats where a float is asked for.
+tuples, and ints become floats in a float option.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Limits:
             return
         if self.choices is not None and value not in self.choices:
             names = list(map(str, self.choices))
-            near = did_you_mean(value, names) if isinstance(value, str) else ""
-            raise Error(f"{name} must be one of {', '.join(names)}, found {value!r}{near}")
+            hint = did_you_mean(value, names) if isinstance(value, str) else ""
+            raise Error(f"{name} must be one of {', '.join(names)}, found {value!r}{hint}")
         for bound, limit in self._bounds():
             if not _BOUNDS[bound](value, limit):
                 raise Error(f"{name} must be {bound.replace('_', ' ')} {limit}, found {value}")
@@ -80,13 +80,13 @@ def option(
     """An option of a component.
 
     Args:
-        default: Its value where none is given; left out, it must be given.
-        help: One line that says what it means.
+        default: Its default value; without one, the option is required.
+        help: Its meaning in one line.
         at_least: Smallest value.
         at_most: Largest value.
         above: Every value is larger than this.
         below: Every value is smaller than this.
-        choices: All values there are.
+        choices: The allowed values.
         array: The value is an array, a file `something.npy`, or `run:FOLDER#array`; the component's
             code is always handed the array.
         target: The value is `package.module:name`, or in Python the object itself.
@@ -103,7 +103,7 @@ def _converted(value: Any, instance: Any, field: Any) -> Any:
     try:
         return conform(type(instance), field, value)
     except Error as error:
-        # For `bind`: only it knows the place in the experiment.
+        # For `bind`, which adds the location in the experiment.
         error.option = field.name
         raise
 
@@ -116,14 +116,13 @@ _CONVERTER = attrs.Converter(_converted, takes_self=True, takes_field=True)
 def hints(cls: Any) -> dict[str, Any]:
     """The types of a component's options.
 
-    Each class of the line is read once: typing.get_type_hints reads them all every time.
+    Cached for each base class: typing.get_type_hints would evaluate them for every subclass.
     """
-    found: dict[str, Any] = {}
-    # Bases first, so that a class has the last word on its own options.
+    types: dict[str, Any] = {}
+    # Bases first, so that a class overrides them.
     for base in reversed(cls.__bases__):
-        found.update(hints(base))
-    found.update(inspect.get_annotations(cls, eval_str=True))
-    return found
+        types.update(hints(base))
+    return types | inspect.get_annotations(cls, eval_str=True)
 
 
 def conform(cls: type, field: Any, value: Any) -> Any:
@@ -137,16 +136,16 @@ def conform(cls: type, field: Any, value: Any) -> Any:
     try:
         value = _typed(value, hint)
     except (TypeError, OverflowError):
-        found = f"found {_shown(value)} ({type(value).__name__})"
-        raise Error(f"{field.name} must be {describe_type(hint)}, {found}") from None
+        given = f"found {_shown(value)} ({type(value).__name__})"
+        raise Error(f"{field.name} must be {describe_type(hint)}, {given}") from None
     # Every entry of a list must be within the limits.
-    for part in value if isinstance(value, tuple) else (value,):
-        metadata["limits"].check(field.name, part)
+    for entry in value if isinstance(value, tuple) else (value,):
+        metadata["limits"].check(field.name, entry)
     return value
 
 
 def _shown(value: object) -> str:
-    """A value in a message: of a long one only its beginning."""
+    """A value in a message, shortened."""
     try:
         text = repr(value)
     except ValueError:  # a whole number of thousands of digits has no text
@@ -174,7 +173,7 @@ def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
 
 
 def _typed(value: Any, hint: Any) -> Any:
-    """The value in the type that the hint asks for; a TypeError where it is of another."""
+    """The value in the type of the hint; a TypeError where it is of another."""
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
@@ -187,11 +186,11 @@ def _typed(value: Any, hint: Any) -> Any:
         raise TypeError
     if origin is tuple:
         return _typed_tuple(value, arguments)
-    # True is an int of Python's, but it does not mean 1 here.
+    # In Python True is an int, but it does not mean 1 here.
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is float and is_number and math.isfinite(number := float(value)):
         return number
-    # Whole numbers of numpy are whole numbers, too.
+    # numpy's integers are whole numbers, too.
     if hint is int and not isinstance(value, (bool, float, str)):
         return operator.index(value)
     if hint in (bool, str) and type(value) is hint:
@@ -206,7 +205,7 @@ def _typed_tuple(value: object, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         raise TypeError
-    return tuple(_typed(part, hint) for part, hint in zip(value, arguments))
+    return tuple(_typed(entry, hint) for entry, hint in zip(value, arguments))
 
 
 def _is_any_length(arguments: tuple[Any, ...]) -> bool:

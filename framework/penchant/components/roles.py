@@ -33,7 +33,6 @@ class Role(Generic[T]):
 
     def __init__(self, function: Callable[..., T]) -> None:
         self.name = function.__name__.replace("_", "-")
-        # What an estimator is called with, and what it promises.
         self.parameters = tuple(inspect.signature(function).parameters)
         self.__doc__ = function.__doc__
 
@@ -51,7 +50,7 @@ def directions(options: Component, context: EstimatorContext, *, networks: int) 
 
     Returns a `penchant_numerics.estimates.Directions`: a symmetric second moment over the input or
     its leading pairs, with the number of networks, the standard error of the trace, and squared
-    norms where there is one vector a network.
+    norms where there is one vector per network.
     """
 
 

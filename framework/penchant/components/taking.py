@@ -1,4 +1,4 @@
-"""What a probe can be given: the words of `takes` and `needs`, and what they mean."""
+"""Which networks and data a probe takes: the words of `takes`, `needs` and `accepts`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = {
     "trained": "one network of the user's, as it is: a module, or `weights` of a file",
     "trajectory": "checkpoints of one training of the user's, in their order",
 }
-# What a probe cannot do without.
+# What a probe requires.
 NEEDS = {
     "architecture": "networks",
     "dataset": "samples",
@@ -21,11 +21,11 @@ NEEDS = {
     "classes": "labels that are classes",
     "images": "inputs of channels x height x width",
     "scalar-output": "one output, or two logits",
-    "second-derivatives": "second derivatives of the network",
+    "second-derivatives": "second derivatives of the network, which `penchant doctor` checks",
     "continuous-inputs": "inputs that can be moved a little: no tokens",
 }
 AXES = ("architecture", "dataset")
-# What a probe takes only when it is given: an axis, or labels of every position of a sequence.
+# What a probe takes only if it is given: an axis, or a label for every position of a sequence.
 ACCEPTS = (*AXES, "sequences")
 
 
@@ -42,24 +42,22 @@ def how_taken(cls: type[Probe], kind: str) -> str:
 
 def taken(cls: type[Probe]) -> dict[str, str]:
     """How a probe takes each kind of network and data: "yes", "by state", "if given" or "no"."""
-    found = {kind: how_taken(cls, kind) for kind in KINDS}
-    found["tokens"] = "yes" if takes_tokens(cls) else "no"
-    found["sequences"] = "yes" if takes_sequences(cls) else "no"
-    found["data"] = takes_data(cls)
-    # Without networks there are none to take.
-    if not cls.has_axis("architecture"):
-        found |= dict.fromkeys(KINDS, "no")
-    return found
+    networks = cls.has_axis("architecture")
+    return {
+        **{kind: how_taken(cls, kind) if networks else "no" for kind in KINDS},
+        "tokens": "yes" if takes_tokens(cls) else "no",
+        "sequences": "yes" if takes_sequences(cls) else "no",
+        "data": takes_data(cls),
+    }
 
 
 def letters(cls: type[Probe]) -> str:
     """Kinds of networks in three letters: "FTC", small where a trajectory is taken by state."""
-    marks = {"fresh": "F", "trained": "T", "trajectory": "C"}
     how = taken(cls)
-    found = ["-" if how[kind] == "no" else mark for kind, mark in marks.items()]
+    letters = {"fresh": "F", "trained": "T", "trajectory": "C"}
     if how["trajectory"] == "by state":
-        found[-1] = "c"
-    return "".join(found)
+        letters["trajectory"] = "c"
+    return "".join("-" if how[kind] == "no" else letter for kind, letter in letters.items())
 
 
 def takes_tokens(cls: type[Probe]) -> bool:

@@ -1,4 +1,4 @@
-"""Targets: code that a declaration names by text, loaded when it is needed."""
+"""Targets: functions that a declaration names as `package.module:function`, loaded when used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from penchant.errors import Error
 def resolve(target: object, what: str) -> Callable[..., Any]:
     """The function behind a target: `package.module:function`, or the function itself."""
     if inspect.ismethod(target) and hasattr(target.__self__, "target"):
-        # A function that is a class attribute was reached through an instance.
+        # A function that is a class attribute became a method of the instance.
         target = target.__func__
     if callable(target):
         return cast("Callable[..., Any]", target)
-    # Checked before it is imported: the message is about the text, not about a module.
     text = str(target)
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
@@ -32,7 +31,6 @@ def resolve(target: object, what: str) -> Callable[..., Any]:
     except BaseException as error:  # a module may raise anything when it is imported
         problem = str(error) or type(error).__name__
         raise Error(f"the target {text!r} of {what} cannot be loaded: {problem}") from error
-    # A module may hold anything under this name.
     if not callable(found):
         kind = type(found).__name__
         raise Error(f"the target {target!r} of {what} must be callable, found {kind}")
@@ -48,23 +46,24 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
         what: The component, for the message.
     """
     names = tuple(inspect.signature(function).parameters)
-    # More parameters are its own affair, as long as they have defaults.
+    # It may have more parameters, with defaults.
     if names[: len(expected)] != expected:
-        found = f"found ({', '.join(names)})"
-        raise Error(f"the target of {what} must take ({', '.join(expected)}), {found}")
+        raise Error(
+            f"the target of {what} must take ({', '.join(expected)}), found ({', '.join(names)})"
+        )
 
 
 def sendable(value: object) -> bool:
-    """Can another process import this by its name, or be sent it?"""
+    """Can another process import this by its name, or unpickle it?"""
     module = getattr(value, "__module__", None)
     name = getattr(value, "__qualname__", "")
     if not name and hasattr(value, "state_dict"):
         return _is_picklable(value)
     if module in (None, "__main__") or "<" in name:
-        # An object without a name of its own is sent by pickle, unless a script made its class.
+        # An object without a name is pickled, unless its class is defined in a script.
         return not name and type(value).__module__ != "__main__"
     try:
-        # A decorated function may have the name of what it replaced, which is another object.
+        # A decorated function may have the name of the function that it replaced.
         return resolve(f"{module}:{name}", name) is value
     except Error:
         return False

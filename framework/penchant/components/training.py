@@ -1,4 +1,4 @@
-"""How networks are trained: described once, read by the loop in `penchant_numerics.trainer`."""
+"""How networks are trained; `penchant_numerics.trainer` follows this recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery: every plugin is tried by itself, and what is wrong with one never hurts another."""
+"""Discovery: each plugin is loaded by itself, so that a broken one cannot disturb the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import attrs
 import pluggy
@@ -19,13 +19,23 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 from penchant.components import builtin, hookspecs
-from penchant.components.component import Component
+from penchant.components.component import (
+    Architecture,
+    Component,
+    Dataset,
+    Estimator,
+    Executor,
+    Probe,
+)
 from penchant.errors import Error, suggestion
 from penchant.plugins.declaration_checks import check_declaration
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
-OWN = "own"  # stands for the distribution of what a user hands over in Python
+OWN = "own"  # the distribution of components that a user defines in Python
+
+
+C = TypeVar("C", bound=Component)
 
 
 @attrs.frozen
@@ -44,7 +54,7 @@ class Registration:
 
 @attrs.frozen
 class Plugin:
-    """One entry point: what it offers, or why it was set aside."""
+    """One entry point: its components, or the reason why it is disabled."""
 
     name: str
     distribution: str
@@ -56,40 +66,56 @@ class Plugin:
 
     @property
     def status(self) -> str:
-        """Set aside, or loaded."""
-        return "set aside" if self.reason else "loaded"
+        """Disabled, or loaded."""
+        return "disabled" if self.reason else "loaded"
+
+
+@attrs.frozen
+class Registry(Generic[C]):
+    """The components of one kind, by name: `plugins.probes.get("nad")`."""
+
+    base: type[C]
+    plugins: Plugins
+
+    def get(self, name: str, where: str = "") -> type[C]:
+        """The component of this name (or `distribution/name`); see `Plugins.find`."""
+        return cast("type[C]", self.plugins.find(self.base.kind, name, where).component)
+
+    def __iter__(self) -> Iterator[type[C]]:
+        """Every component, sorted by name."""
+        registrations = self.plugins.registrations(self.base.kind)
+        return iter([cast("type[C]", each.component) for each in registrations])
 
 
 class Plugins:
-    """All plugins that were found, and a registry of components that knows who gave what."""
+    """All plugins, loaded or disabled, and the components of those that are loaded."""
 
     def __init__(self, plugins: Iterable[Plugin], without: tuple[str, ...] = ()) -> None:
         self.plugins = list(plugins)
         self.without = without  # names of those that were left out
-        self._offers: dict[tuple[str, str], list[Registration]] = {}
+        self.architectures = Registry(Architecture, self)
+        self.datasets = Registry(Dataset, self)
+        self.estimators = Registry(Estimator, self)
+        self.executors = Registry(Executor, self)
+        self.probes = Registry(Probe, self)
+        self._registrations: dict[tuple[str, str], list[Registration]] = {}
         for plugin in self.plugins:
             for component in plugin.components:
                 registration = Registration(component, plugin.distribution, plugin.version)
-                # Two distributions may offer the same name; then neither takes it from the other.
-                self._offers.setdefault((component.kind, component.name), []).append(registration)
+                # Several distributions may have a component of the same name.
+                key = (component.kind, component.name)
+                self._registrations.setdefault(key, []).append(registration)
 
     def registrations(self, kind: str | None = None) -> list[Registration]:
         """Every component of a kind, sorted by kind and name."""
-        same = [
-            registrations
-            for (each, _), registrations in self._offers.items()
-            if kind in (None, each)
-        ]
-        return sorted(itertools.chain(*same), key=_sort_key)
+        keys = [key for key in self._registrations if kind in (None, key[0])]
+        registrations = itertools.chain(*[self._registrations[key] for key in keys])
+        return sorted(registrations, key=_sort_key)
 
     def clash(self, component: type[Component]) -> str:
-        """The distributions that offer a component of this name, where there are several."""
-        registrations = self._offers[component.kind, component.name]
-        return (
-            " and ".join(registration.distribution for registration in registrations)
-            if len(registrations) > 1
-            else ""
-        )
+        """The distributions with a component of this kind and name, where there are several."""
+        registrations = self._registrations[component.kind, component.name]
+        return " and ".join(each.distribution for each in registrations if len(registrations) > 1)
 
     def address(self, registration: Registration) -> str:
         """The name that reaches this component."""
@@ -104,67 +130,50 @@ class Plugins:
         Args:
             kind: architecture, dataset, estimator, probe or executor.
             name: Its name, or `distribution/name`.
-            where: What asks for it, for the message.
+            where: The key of the experiment that names it, for the message.
 
         Returns:
             The component and where it comes from.
 
         Raises:
-            Error: There is none, or there are several; the message says what helps.
+            Error: There is none, or there are several; the message gives a hint.
         """
         distribution, _, short = name.rpartition("/")
-        registrations = self._offers.get((kind, short), [])
+        same = self._registrations.get((kind, short), [])
         if distribution:
-            wanted = canonicalize_name(distribution)
-            registrations = [
-                registration
-                for registration in registrations
-                if registration.distribution == wanted
-            ]
-        # What the kernel offers keeps its plain name: a plugin cannot take `serial` away.
-        registrations = [
-            registration for registration in registrations if registration.distribution == KERNEL
-        ] or registrations
-        if len(registrations) == 1:
-            return registrations[0]
-        place = f" ({where})" if where else ""
-        # Several: the message says how each of them is reached.
-        if registrations:
-            found = " and ".join(
-                f"{registration.distribution} {registration.version}"
-                for registration in registrations
-            )
-            cure = " or ".join(
-                f"'{registration.distribution}/{short}'" for registration in registrations
-            )
-            raise Error(f"the {kind} {name!r} is offered by {found}; write {cure}{place}")
-        # None: what is close, what may have it inside, and what is missing altogether.
-        near = suggestion(
-            name, [self.address(registration) for registration in self.registrations(kind)]
-        )
+            same = [each for each in same if each.distribution == canonicalize_name(distribution)]
+        # The kernel's components keep their plain name: a plugin cannot replace `serial`.
+        same = [each for each in same if each.distribution == KERNEL] or same
+        if len(same) == 1:
+            return same[0]
+        location = f" ({where})" if where else ""
+        if same:
+            sources = " and ".join(f"{each.distribution} {each.version}" for each in same)
+            hint = " or ".join(f"'{each.distribution}/{short}'" for each in same)
+            raise Error(f"the {kind} {name!r} is offered by {sources}; write {hint}{location}")
+        near = suggestion(name, [self.address(each) for each in self.registrations(kind)])
         inside = self._collections(kind, short)
-        raise Error(f"unknown {kind} {name!r}{near}{inside}{place}{self._set_aside()}")
+        raise Error(f"unknown {kind} {name!r}{near}{inside}{location}{self._disabled()}")
 
     def _collections(self, kind: str, name: str) -> str:
         """Components that have many under names of their own: `zoo:model=resnet50`."""
-        found = []
+        texts = []
         for registration in self.registrations(kind):
             fields = attrs.fields(registration.component)
             required = [field for field in fields if field.default is attrs.NOTHING]
             # Text that is no target: the name of something inside.
             if len(required) == 1 and required[0].type in ("str", str):
-                found.append(f"'{self.address(registration)}:{required[0].name}={name}'")
-        return f" Or {' or '.join(found)}?" if found else ""
+                texts.append(f"'{self.address(registration)}:{required[0].name}={name}'")
+        return f" Or {' or '.join(texts)}?" if texts else ""
+
+    def _disabled(self) -> str:
+        """Disabled plugins with their reasons: one of them may have the unknown name."""
+        reasons = {f"{each.name} {each.version}": each.reason for each in self.plugins}
+        return "".join(f"\n  {name} is disabled: {why}" for name, why in reasons.items() if why)
 
     def has(self, kind: str, name: str) -> bool:
         """Is there a component of this kind and name?"""
-        return (kind, name.rpartition("/")[2]) in self._offers
-
-    def _set_aside(self) -> str:
-        """What a plugin set aside would have offered is unknown, so an unknown name lists all."""
-        aside = [plugin for plugin in self.plugins if plugin.reason]
-        lines = [f"\n  {each.name} {each.version} was set aside: {each.reason}" for each in aside]
-        return "".join(lines)
+        return (kind, name.rpartition("/")[2]) in self._registrations
 
     def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
         """Call an event hook one plugin at a time; yields what went wrong, naming the plugin."""
@@ -180,7 +189,7 @@ class Plugins:
                 yield f"plugin {plugin.name} {plugin.version} failed in {hook}: {problem}"
 
     def announce(self, hook: str, **arguments: Any) -> None:
-        """Call an event hook; a listener that fails is reported as a warning and hurts nothing."""
+        """Call an event hook; a listener that fails is reported as a warning."""
         for problem in self.notify(hook, **arguments):
             # Even with -W error, a failing listener must not stop the run.
             with contextlib.suppress(Warning):
@@ -188,11 +197,12 @@ class Plugins:
 
     def listening(self, hook: str) -> tuple[EntryPoint, ...]:
         """The entry points of plugins that implement an event hook, for other processes."""
-        found = []
-        for each in self.plugins:
-            if each.point and each.manager and getattr(each.manager.hook, hook).get_hookimpls():
-                found.append(each.point)
-        return tuple(found)
+        return tuple(
+            plugin.point
+            for plugin in self.plugins
+            if plugin.point and plugin.manager
+            if getattr(plugin.manager.hook, hook).get_hookimpls()
+        )
 
     def with_listener(self, name: str, listener: object) -> Plugins:
         """The same plugins and one more that only listens to events."""
@@ -250,7 +260,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     """
     listed = os.environ.get("PENCHANT_PLUGINS", "").split(",")
     only = {name.strip() for name in listed if name.strip()}
-    # Metadata only: nothing is imported before it is clear what is wanted.
+    # Metadata only: nothing is imported before the selection is known.
     sources: dict[tuple[str, str], _Source] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
         source = _Source.of(point)
@@ -273,7 +283,7 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
 
 @functools.lru_cache(maxsize=8)
 def load_only(points: tuple[EntryPoint, ...]) -> Plugins:
-    """The plugins of these entry points, once per process: no others are looked for."""
+    """The plugins of these entry points only, loaded once per process."""
     return Plugins(_try(_Source.of(point)) for point in points)
 
 
@@ -284,7 +294,7 @@ def _manager() -> pluggy.PluginManager:
 
 
 def _try(source: _Source) -> Plugin:
-    """Load one entry point in a manager of its own, so that nothing it does reaches another."""
+    """Load one entry point in a manager of its own, isolated from the others."""
     manager = _manager()
     described = (source.point.name, source.distribution, source.version)
     try:
@@ -311,40 +321,37 @@ def _check_metadata(source: _Source) -> None:
     version = Version(kernel_version()).base_version
     for line in source.requires:
         try:
-            wanted = Requirement(line)
+            requirement = Requirement(line)
         except InvalidRequirement:
             raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
-        specifier = wanted.specifier
-        if _is_about_the_kernel(wanted) and not specifier.contains(version, prereleases=True):
-            raise Error(f"it wants penchant {specifier}, this is penchant {version}")
+        specifier = requirement.specifier
+        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
+            raise Error(f"it needs penchant {specifier}, this is penchant {version}")
 
 
 def _is_about_the_kernel(requirement: Requirement) -> bool:
-    """Is it a version of the kernel that is wanted, here and without an extra?"""
+    """Does it name a version of the kernel, here and without an extra?"""
     marker = requirement.marker
     same = canonicalize_name(requirement.name) == KERNEL
     return same and (marker is None or marker.evaluate({"extra": ""}))
 
 
 def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
-    """What a module offers through its component hooks, each declaration checked."""
+    """The components that the hooks of a module return, each declaration checked."""
     manager.register(module)
-    # A hook that is misspelt would otherwise offer nothing, without a message.
+    # A misspelt hook would otherwise be ignored without a message.
     manager.check_pending()
     if not manager.get_hookcallers(module):
         raise Error("nothing in it is marked with @penchant.hookimpl")
     seen: set[tuple[str, str]] = set()
     for hook, base in hookspecs.COMPONENT_HOOKS.items():
-        for component in _offered(manager, hook):
-            check_declaration(component, base)
-            if (base.kind, component.name) in seen:
-                raise Error(f"it offers the {base.kind} {component.name!r} twice")
-            seen.add((base.kind, component.name))
-            yield component
-
-
-def _offered(manager: pluggy.PluginManager, hook: str) -> Iterator[Any]:
-    for offered in getattr(manager.hook, hook)():
-        if not isinstance(offered, (list, tuple)):
-            raise Error(f"{hook} must return a list of classes, found {type(offered).__name__}")
-        yield from offered
+        for components in getattr(manager.hook, hook)():
+            if not isinstance(components, (list, tuple)):
+                kind = type(components).__name__
+                raise Error(f"{hook} must return a list of classes, found {kind}")
+            for component in components:
+                check_declaration(component, base)
+                if (base.kind, component.name) in seen:
+                    raise Error(f"it offers the {base.kind} {component.name!r} twice")
+                seen.add((base.kind, component.name))
+                yield component

@@ -1,4 +1,4 @@
-"""What `penchant explain` says of whatever has a name, from declarations alone."""
+"""The text of `penchant explain`, from declarations alone."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES, KINDS, taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
+from penchant.extras import extra, is_installed
 from penchant.plugins.discovery import Plugins, Registration
-from penchant.plugins.examples import example, example_of_role, example_of_training
 
 _LONGEST = 8  # entries of a list that are shown
 _COST = "the quick preset takes at most a minute on two CPU cores; `--dry-run` predicts any other"
 
 
 def explain(name: str, plugins: Plugins) -> str:
-    """Everything of this name: components of all kinds, a role, `training`; an Error if nothing."""
+    """Everything of this name: components of all kinds, a role, `training`."""
     known = []
     texts = []
     # Components of several kinds may have one name; all of them are explained.
@@ -45,13 +45,13 @@ def explain(name: str, plugins: Plugins) -> str:
 
 
 def roles(plugins: Plugins) -> dict[Role[Any], list[Registration]]:
-    """Every role that has estimators, by name, and these."""
-    found: dict[Role[Any], list[Registration]] = {}
+    """The estimators of every role, sorted by the role's name."""
+    estimators: dict[Role[Any], list[Registration]] = {}
     for registration in plugins.registrations("estimator"):
         role = role_of(registration.component)
         if role is not None:
-            found.setdefault(role, []).append(registration)
-    return dict(sorted(found.items(), key=lambda pair: pair[0].name))
+            estimators.setdefault(role, []).append(registration)
+    return dict(sorted(estimators.items(), key=lambda pair: pair[0].name))
 
 
 def explanation(registration: Registration, plugins: Plugins) -> str:
@@ -69,7 +69,7 @@ def explanation(registration: Registration, plugins: Plugins) -> str:
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
-    lines += _section("Example", [example(registration, plugins)])
+    lines += _example("example", registration, plugins)
     return "\n".join(lines)
 
 
@@ -82,7 +82,7 @@ def _role(role: Role[Any], estimators: list[Registration], plugins: Plugins) -> 
         for registration in estimators
     }
     lines += _section("Estimators", _pairs(rows))
-    lines += _section("Example", [example_of_role(role, estimators, plugins)])
+    lines += _example("example_of_role", role, estimators, plugins)
     return "\n".join(lines)
 
 
@@ -90,10 +90,17 @@ def _training(plugins: Plugins) -> str:
     """How networks are trained: a table of an experiment, not a component."""
     lines = ["training (a table of an experiment)", "", inspect.getdoc(Training) or ""]
     lines += _options(Training)
-    place = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
-    lines += _section("Where", [place])
-    lines += _section("Example", [example_of_training(plugins)])
+    where = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
+    lines += _section("Where", [where])
+    lines += _example("example_of_training", plugins)
     return "\n".join(lines)
+
+
+def _example(function: str, *arguments: object) -> list[str]:
+    """A command that uses it, where the package that finds one is installed."""
+    if not is_installed("penchant_tools"):
+        return []
+    return _section("Example", [extra(f"penchant_tools.examples:{function}")(*arguments)])
 
 
 def _options(cls: type[Component]) -> list[str]:
@@ -163,11 +170,11 @@ def _shown(value: object) -> str:
 def _shortened(value: object) -> Any:
     """The value with long lists cut, such as a sweep of a hundred rates."""
     if isinstance(value, dict):
-        return {key: _shortened(part) for key, part in value.items()}
+        return {key: _shortened(inner) for key, inner in value.items()}
     if not isinstance(value, (list, tuple)):
         return value
-    parts = [_shortened(part) for part in value]
-    if len(parts) <= _LONGEST:
-        return parts
+    entries = [_shortened(entry) for entry in value]
+    if len(entries) <= _LONGEST:
+        return entries
     # The beginning shows the spacing, the end how far it goes.
-    return [*parts[:2], f"... {len(parts)} in all ...", parts[-1]]
+    return [*entries[:2], f"... {len(entries)} in all ...", entries[-1]]

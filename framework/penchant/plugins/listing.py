@@ -1,7 +1,8 @@
-"""Everything that is installed, by kind: rows for machines, lines for people."""
+"""The installed components by kind: rows for `--json`, lines for a terminal."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TypedDict
 
@@ -54,12 +55,12 @@ def _takes(component: type[Component]) -> Row:
 def _roles(plugins: Plugins) -> list[Row]:
     from penchant.plugins.explain import roles
 
-    found = []
+    rows = []
     for role, estimators in roles(plugins).items():
         summary, _, _ = (role.__doc__ or "").partition("\n")
-        names = ", ".join(plugins.address(registration) for registration in estimators)
-        found.append({"kind": "role", "name": role.name, "summary": summary, "estimators": names})
-    return found
+        names = ", ".join(map(plugins.address, estimators))
+        rows.append({"kind": "role", "name": role.name, "summary": summary, "estimators": names})
+    return rows
 
 
 def lines(rows: Sequence[Row], width: int) -> list[str]:
@@ -67,26 +68,24 @@ def lines(rows: Sequence[Row], width: int) -> list[str]:
 
     Summaries are cut so that no line is wider than `width`; names never are.
     """
-    by_kind: dict[str, list[Row]] = {}
-    for row in rows:
-        by_kind.setdefault(row["kind"], []).append(row)
-    found: list[str] = []
-    for kind, same in by_kind.items():
+    texts: list[str] = []
+    for kind, group in itertools.groupby(rows, key=lambda row: row["kind"]):
+        same = list(group)
         # A gap before each heading but the first.
-        found += ["", f"{kind}s"] if found else [f"{kind}s"]
+        texts += ["", f"{kind}s"] if texts else [f"{kind}s"]
         if "networks" in same[0]:
-            found.append(LETTERS)
+            texts.append(LETTERS)
         longest = max(len(row["name"]) for row in same)
-        room = max(width, longest + 5)
+        limit = max(width, longest + 5)
         for row in same:
             networks = f"  {row['networks']}" if "networks" in row else ""
             line = f"  {row['name']:{longest}}{networks}  {row['summary']}"
-            found.append(line if len(line) <= room else line[: room - 1] + "…")
-    return found
+            texts.append(line if len(line) <= limit else line[: limit - 1] + "…")
+    return texts
 
 
 class PluginRow(TypedDict):
-    """What `penchant plugins` says of one plugin."""
+    """A plugin, as `penchant plugins --json` prints it."""
 
     name: str
     distribution: str

@@ -176,7 +176,7 @@ def test_exit_code_is_zero_only_when_every_job_is_done(command, install, tmp_pat
     assert "SystemExit" in done.stderr
 
 
-def test_a_distribution_without_metadata_is_set_aside(install, tmp_path):
+def test_a_distribution_without_metadata_is_disabled(install, tmp_path):
     site = install("odd", ODD)
     for name, text in (("bare", None), ("empty", "")):
         info = site / f"penchant_{name}-1.0.dist-info"
@@ -187,7 +187,7 @@ def test_a_distribution_without_metadata_is_set_aside(install, tmp_path):
     discovery.load.cache_clear()
     found = {plugin.name: plugin for plugin in discovery.load().plugins}
     assert found["odd"].status == "loaded"
-    assert found["bare"].status == found["empty"].status == "set aside"
+    assert found["bare"].status == found["empty"].status == "disabled"
 
 
 def test_a_plugin_cannot_take_the_executors_away(install):

@@ -105,19 +105,19 @@ def test_a_plugin_is_found_with_its_version(install):
         ),
     ],
 )
-def test_a_broken_plugin_is_set_aside_with_its_reason(install, source, reason):
+def test_a_broken_plugin_is_disabled_with_its_reason(install, source, reason):
     install("good", PROBE.replace('"found"', '"fine"'))
     install("broken", source)
     assert reason in plugin("broken").reason.replace("ABCMeta", "_").replace("type", "_")
     assert plugin("good").status == "loaded"
     with pytest.raises(penchant.Error) as caught:
         discovery.load().find("probe", "found")
-    assert "broken 1.0 was set aside" in str(caught.value)
+    assert "broken 1.0 is disabled" in str(caught.value)
 
 
 def test_a_plugin_for_another_kernel_is_not_even_imported(install):
     install("future", "raise AssertionError('imported')", requires="penchant>=99")
-    assert plugin("future").reason == "it wants penchant >=99, this is penchant 0.1.0"
+    assert plugin("future").reason == "it needs penchant >=99, this is penchant 0.1.0"
 
 
 def test_a_requirement_whose_marker_does_not_hold_is_passed_over(install):
@@ -125,7 +125,7 @@ def test_a_requirement_whose_marker_does_not_hold_is_passed_over(install):
     assert plugin("good").status == "loaded"
 
 
-def test_clashing_names_are_both_set_aside_but_reached_by_distribution(install):
+def test_clashing_names_are_reached_by_distribution(install):
     install("one", PROBE)
     install("two", PROBE)
     plugins = discovery.load()
@@ -175,10 +175,10 @@ def test_the_command_explains_each(install, command):
         "Argument(s) {'samples'} are declared in the hookimpl but can not be found in the hookspec"
         in shown
     )
-    assert "broken 1.0 (penchant-broken): set aside\n  ValueError: no luck" in shown
-    assert "it wants penchant >=99, this is penchant 0.1.0" in shown
+    assert "broken 1.0 (penchant-broken): disabled\n  ValueError: no luck" in shown
+    assert "it needs penchant >=99, this is penchant 0.1.0" in shown
     assert "unknown hook 'penchant_probs'" in shown
-    assert "set aside: broken, future, misspelt, signature" in command("list").stderr
+    assert "disabled: broken, future, misspelt, signature" in command("list").stderr
     assert importlib.metadata.version("penchant") in shown
 
 

@@ -55,8 +55,8 @@ def example_of_training(plugins: Plugins) -> str:
 
 
 def _probes(plugins: Plugins) -> dict[str, type[Probe]]:
-    registrations = plugins.registrations("probe")
-    return {plugins.address(each): each.component for each in registrations}  # type: ignore[misc]
+    addresses = [plugins.address(each) for each in plugins.registrations("probe")]
+    return dict(zip(addresses, plugins.probes))
 
 
 def _measurement(address: str, cls: type[Probe]) -> str:
