@@ -6,6 +6,7 @@ import sys
 
 import penchant
 import pytest
+import torch
 
 pytest.importorskip("penchant_huggingface", reason="penchant-huggingface is missing")
 
@@ -72,7 +73,65 @@ def test_the_kernel_of_a_language_model_is_that_of_its_loss_gradients(text):
     )
 
 
-@pytest.mark.parametrize("probe", ["curvature-proxies", "cross-class", "layer-structure"])
+def test_information_is_taken_at_one_position_of_each_sequence(tmp_path):
+    # the class of a position is its token, which the embedding tells: all of its entropy
+    tokens = torch.arange(600).reshape(100, 6) % 4
+    labels = tokens.clone()
+    labels[:, ::2] = -100  # tokens 1 and 3 of 0..3 are left
+    result = penchant.measure(
+        "mutual-information",
+        architecture=Tagger(),
+        dataset=((tokens, labels), (tokens, labels)),
+        first="layer:0",
+        second="label",
+        estimators={"mutual-information": "gaussian"},
+        noise_std=0.01,
+    )
+    value = result.quantities["gaussian"]
+    assert "one of each sequence" in result.conventions["positions"]
+    assert value.count == 100 and value.value > 1 > 10 * abs(value.null)
+
+
+class Tagger(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Embedding(4, 3), torch.nn.Linear(3, 4))
+
+
+def curvature_of(text, **options):
+    return penchant.measure(
+        "curvature-proxies",
+        architecture=GPT,
+        dataset=text,
+        training={"steps": 30, "batch": 4, "optimizer": "adam", "learning_rate": 0.02},
+        estimators={"curvature": ["ggn", {"name": "kfac", "uncovered": "accept"}]},
+        last=2,
+        lanczos_steps=8,
+        grid_points=16,
+        **options,
+    )
+
+
+def test_proxies_of_sequences_have_an_error_over_sequences(text):
+    result = curvature_of(text, per_class=12)
+    error = result.quantities["last-error-kfac"]
+    assert error.over == "sequences" and error.count == 12 and error.df == 3
+    assert 0 < error.stderr < error.value < 1
+    assert result.conventions["curvature: columns"].startswith("all ")
+    assert "positions" in result.conventions["curvature: reduction"]
+    assert result.arrays["layer-alignment-kfac-stderr"].shape == (2,)
+
+
+def test_labels_that_are_drawn_do_not_enlarge_the_error_of_proxies(text, monkeypatch):
+    exact = curvature_of(text, per_class=12).quantities["mean-error-kfac"]
+    for module in ("penchant_curvature.shared.layer_comparison", "penchant_numerics.sequence_columns"):
+        monkeypatch.setattr(f"{module}.MOST_OUTPUTS", 1)
+    drawn = [curvature_of(text, per_class=12, seed=0).quantities["mean-error-kfac"]]
+    value = drawn[0]
+    print(exact, value)
+    assert abs(value.value - exact.value) < 4 * value.stderr
+
+
+@pytest.mark.parametrize("probe", ["cross-class", "layer-structure"])
 def test_probes_of_classes_refuse_sequences(text, probe):
     with pytest.raises(
         penchant.Error, match="needs one label per sample, found 6 labels per sample"

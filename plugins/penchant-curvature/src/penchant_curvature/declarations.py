@@ -132,6 +132,10 @@ class CurvatureProxies(penchant.Probe):
     does not depend on the norm. If the exact matrix of a layer does not fit into memory, proxies
     are measured without it and comparisons are missing.
 
+    Of sequences with a label at every position, `per_class` is their number altogether, CFAC and
+    cosines of classes are left out, and errors of proxies have a standard error over sequences;
+    beyond 1,000 positions x classes the matrices are by labels drawn from the network.
+
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 11 and 12. The paper does not give the number of samples; here it is 80 per class,
     the most that an exact spectrum allows. Delta of KFAC is a weighted sum, without another 1/(NC).
@@ -144,6 +148,7 @@ class CurvatureProxies(penchant.Probe):
     figures = "penchant_curvature.figures.curvature_proxies:draw"
     needs = ("architecture", "dataset", "classes")
     takes = ("fresh", "trained")
+    accepts = ("sequences",)
     roles = {"curvature": ("ggn", "kfac", "cfac", "empirical-fisher")}
     quantities = {
         "last-error-{curvature}": "relative error of the proxy in the last layer, on these "

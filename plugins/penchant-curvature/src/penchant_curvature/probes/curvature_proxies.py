@@ -10,7 +10,8 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.statistics import null_of
+from penchant_numerics.sequences import IGNORED, are_sequences
+from penchant_numerics.statistics import jackknife, null_of
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
@@ -20,9 +21,12 @@ from penchant_curvature.numerics import class_means
 from penchant_curvature.numerics.linear_layers import coverage
 from penchant_curvature.shared.layer_comparison import (
     ABSENT,
+    BY_CLASS,
     EXACT,
     MEANS,
     chosen_samples,
+    compared_estimators,
+    eigenvectors_compared,
     measure_layer,
     measured_network,
 )
@@ -37,7 +41,8 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     """Measure layers one by one, spread over workers, and put them together."""
     proxies = _proxies(context)
     network, data = measured_network(context), chosen_samples(context)
-    classes = context.data.classes
+    sequences = are_sequences(data.labels)
+    leading = eigenvectors_compared(context)
     layers = _shared_layers(context, network, data)
     if options.last is not None:
         layers = layers[-options.last :]
@@ -46,13 +51,15 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     shards = list(context.map(measure_layer, layers))
 
     # what the layers found, a row each; then numbers about all of them
-    arrays = _arrays(shards, proxies, classes)
+    arrays = _arrays(shards, proxies, leading)
     cosines = _cosines(shards)
     if cosines is not None:
         arrays |= _cosine_arrays(cosines)
-    quantities = {"effective-samples": _effective_samples(context, network, data, classes)}
+    quantities = {"effective-samples": _effective_samples(context, network, data)}
     share = coverage(network, data.inputs).share
     quantities |= _quantities(arrays, _nulls(shards, proxies), proxies, share)
+    if sequences:
+        quantities |= _over_sequences(quantities, shards, proxies, len(data.labels))
     if cosines is not None:
         quantities |= _cosine_quantities(cosines[-1], context)
 
@@ -65,7 +72,7 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     return penchant.Result(
         quantities,
         arrays,
-        conventions=_conventions(options, data, classes),
+        conventions=_conventions(options, data, context.data.classes),
         missing=tuple(missing),
         labels={"layers": tuple(name or "(the network)" for name in layers)},
     )
@@ -73,8 +80,12 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
 
 def _proxies(context: penchant.Context) -> list[str]:
     """Labels of what is compared with the exact matrix."""
-    chosen = context.estimators("curvature")
+    chosen = compared_estimators(context)
     names = [each.name for each in chosen]
+    if len(chosen) < len(context.estimators("curvature")):
+        context.conventions[f"{BY_CLASS}: left out"] = (
+            "it needs one class per sample, and positions of a sequence have one each"
+        )
     if names.count(EXACT) != 1 or len(names) < 2:
         given = ", ".join(names)
         raise penchant.Error(
@@ -89,7 +100,7 @@ def _shared_layers(
     data: Samples,
 ) -> list[str]:
     """Layers that all estimators have, in the order of the network."""
-    chosen = context.estimators("curvature")
+    chosen = compared_estimators(context)
     found = [list(each(network, data)) for each in chosen]
     layers = []
     for name in found[0]:
@@ -111,29 +122,32 @@ def _effective_samples(
     context: penchant.Context,
     network: nn.Module,
     data: Samples,
-    classes: int,
 ) -> penchant.Quantity:
     """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T; at most all samples."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
-    if loss_of(exact.options, context) == "squared-error":
+    if loss_of(exact.options, context, data.labels) == "squared-error":
         every = len(data.labels)
         return penchant.Quantity(every, exact=True)
 
     # one logit f is the pair (0, f)
     given = outputs(network, data.inputs).double()
-    if given.shape[1] == 1:
+    if given.shape[-1] == 1:
         nothing = torch.zeros_like(given)
-        given = torch.cat([nothing, given], dim=1)
+        given = torch.cat([nothing, given], dim=-1)
 
     # the trace of diag p - p p^T is near zero for a sample that is sure
-    p = given.softmax(1)
-    weights = (p * (1 - p)).sum(1)
+    p = given.softmax(-1)
+    weights = (p * (1 - p)).sum(-1)
+    sequences = are_sequences(data.labels)
+    if sequences:
+        weights = (weights * (data.labels != IGNORED)).sum(1)
     square = weights.sum().square()
     count = float(square / weights.square().sum())
-    if count < FEW * classes:
+    least = FEW if sequences else FEW * context.data.classes
+    if count < least:
+        fewer = f"fewer than {FEW}" if sequences else f"fewer than {FEW} per class"
         context.warn(
-            f"{count:.1f} of {len(weights)} samples carry the curvature, fewer than {FEW} per "
-            f"class: "
+            f"{count:.1f} of {len(weights)} samples carry the curvature, {fewer}: "
             "errors of proxies depend on these few"
         )
     return penchant.Quantity(count, exact=True)
@@ -181,6 +195,12 @@ def _arrays(
             arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
         exact, leading = arrays["leading-exact"], arrays[f"leading-{name}"]
         arrays[f"layer-shift-{name}"] = _shift(exact, leading, classes)
+        # of sequences, with their error over them
+        for kind in ("error", "alignment"):
+            groups = _groups(shards, f"{kind}-{name}")
+            if groups is not None:
+                stderr = torch.as_tensor(jackknife(groups.T.numpy()), device="cpu")
+                arrays[f"layer-{kind}-{name}-stderr"] = stderr
 
     # what groups without meaning give
     for name, nulls in _nulls(shards, proxies).items():
@@ -313,6 +333,35 @@ def _quantities(
     return found
 
 
+def _over_sequences(
+    quantities: dict[str, penchant.Quantity], shards: Shards, proxies: list[str], count: int
+) -> dict[str, penchant.Quantity]:
+    """The same errors of proxies, with what other sequences and labels drawn would change."""
+    found = {}
+    for name in proxies:
+        groups = _groups(shards, f"error-{name}")
+        if groups is None:
+            continue
+        for which, without in (("last", groups[-1]), ("mean", groups.mean(0))):
+            label = f"{which}-error-{name}"
+            found[label] = penchant.Quantity(
+                quantities[label].value,
+                stderr=jackknife(without),
+                over="sequences",
+                count=count,
+                df=len(without) - 1,
+                null=1.0,
+            )
+    return found
+
+
+def _groups(shards: Shards, key: str) -> Tensor | None:
+    """Numbers with each group of sequences left out (layers, groups); None without sequences."""
+    if any(f"{key}-groups" not in shard for shard in shards):
+        return None
+    return _rows(shards, f"{key}-groups")
+
+
 def _coin(better: Tensor) -> dict[str, float | None]:
     """The null of a share of layers: each is better or worse by chance."""
     from scipy import stats  # here, because it takes a second to load
@@ -422,11 +471,13 @@ def _say_what_is_absent(
 
 
 def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict[str, str]:
-    counts = torch.bincount(data.labels, minlength=classes).tolist()
-    fewest, most = min(counts), max(counts)
     every = len(data.labels)
+    which = "sequences"
+    if not are_sequences(data.labels):
+        counts = torch.bincount(data.labels, minlength=classes).tolist()
+        which = f"{min(counts)} to {max(counts)} of each class"
     return {
-        "samples": f"{every} of the {options.split} part, {fewest} to {most} of each class",
+        "samples": f"{every} of the {options.split} part, {which}",
         "relative error": "Frobenius norm of the difference over that of the exact matrix",
         "batch-norm": "running statistics (evaluation mode)",
         "outliers": "position in 2..2C of the largest gap in log eigenvalue",

@@ -17,6 +17,7 @@ from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import Eigenpairs, leading_pairs
 from penchant_numerics.estimates import LayerCurvature
 from penchant_numerics.safety import safe
+from penchant_numerics.sequence_columns import DRAWS, MOST_OUTPUTS
 from penchant_numerics.sequences import are_sequences
 from penchant_numerics.spectra import common_log_grid, largest_gap, subspace_overlap
 from penchant_numerics.spectral_density import Quadrature, exact_quadrature, quadrature
@@ -31,6 +32,9 @@ from penchant_curvature.numerics.layer_operators import ALL
 from penchant_curvature.numerics.linear_layers import coverage
 
 EXACT = "ggn"  # the estimator that the others are compared with; its numbers are called exact
+BY_CLASS = "cfac"  # the estimator whose factors are of classes of samples
+FEW = 10  # eigenvectors that are compared where a sample is a sequence
+GROUPS = 4  # of sequences, each left out once for the error over them
 ABSENT = "absent-"  # begins the names of reasons why something is not there
 MEANS = ("inner", "gradients", "products")
 
@@ -42,17 +46,28 @@ def measured_network(context: penchant.Context) -> nn.Module:
 
 
 def chosen_samples(context: penchant.Context) -> Samples:
-    """The first samples of each class, in their order."""
+    """The first samples of each class, in their order; as many sequences altogether."""
     options: CurvatureProxies = context.options
-    samples = getattr(context.data, options.split)
+    samples: Samples = getattr(context.data, options.split)
     if are_sequences(samples.labels):
-        raise penchant.Error(
-            "curvature-proxies compares curvatures class by class and needs one class per sample, "
-            "found sequences with one per position; the estimators themselves take sequences"
-        )
+        return samples.select(slice(0, options.per_class))
     if options.per_class is not None:
         samples = samples.first_of_each_class(options.per_class)
     return samples
+
+
+def compared_estimators(context: penchant.Context) -> list[Any]:
+    """The curvatures that are compared: of sequences, those that need no class per sample."""
+    found = list(context.estimators("curvature"))
+    if not are_sequences(context.data.train.labels):
+        return found
+    return [each for each in found if each.name != BY_CLASS]
+
+
+def eigenvectors_compared(context: penchant.Context) -> int:
+    """Leading eigenvectors that are compared: C; of sequences, a few of the many classes."""
+    classes = context.data.classes
+    return min(classes, FEW) if are_sequences(context.data.train.labels) else classes
 
 
 def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
@@ -119,7 +134,7 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
     count = _leading_count(context)
     found: dict[str, Compared] = {}
     absent: dict[str, str] = {}
-    for estimator in context.estimators("curvature"):
+    for estimator in compared_estimators(context):
         name = "exact" if estimator.name == EXACT else estimator.label
         try:
             if name == "exact":
@@ -151,12 +166,15 @@ def _leading_count(context: penchant.Context) -> int:
         return options.leading
 
     # the largest gap is looked for after up to 2 C of them
-    return 2 * context.data.classes + 1
+    return 2 * eigenvectors_compared(context) + 1
 
 
 def _refuse_many_rows(context: penchant.Context, data: Samples) -> None:
     """The exact matrix is known by its Gram matrix, with a row for every sample and class."""
-    rows = len(data.inputs) * max(context.data.outputs, 2)
+    outputs = context.data.outputs
+    if are_sequences(data.labels):
+        outputs = DRAWS if _outputs_drawn(context, data) else outputs * data.labels.shape[1]
+    rows = len(data.inputs) * max(outputs, 2)
     if rows > LARGEST:
         raise TooLargeError(
             f"exact spectra have at most {LARGEST} samples x classes, found {rows}; a smaller "
@@ -176,7 +194,6 @@ def _leading(A: Any, count: int, generator: torch.Generator) -> Eigenpairs:
 
 def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
     """What a curvature is by itself: trace, leading eigenvalues, where their largest gap is."""
-    classes = context.data.classes
     generator = each.generator(context, "trace")
     trace = each.operator.trace(generator=generator)
     values = each.pairs.values
@@ -192,7 +209,7 @@ def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
         gap = largest_gap(
             values,
             first=2,
-            last=2 * classes,
+            last=2 * eigenvectors_compared(context),
             floor=floor,
         )
         position, ratio = gap.position, gap.ratio
@@ -243,19 +260,68 @@ def _beside(
     if exact is None:
         permutations = _permutations(context, proxy)
         return _not_compared(proxy.name, permutations=permutations)
-    classes = context.data.classes
-    first = exact.pairs.vectors[:, :classes]
-    second = proxy.pairs.vectors[:, :classes]
+    count = eigenvectors_compared(context)
+    first = exact.pairs.vectors[:, :count]
+    second = proxy.pairs.vectors[:, :count]
 
     # leading eigenspaces are compared whole: their order may differ
-    distance = exact.operator.frobenius_distance(proxy.operator, relative=True)
-    alignment = exact.operator.alignment(proxy.operator)
+    again = _drawn_again(context, exact, exact.data)
+    distance, alignment = _distance(exact.operator, proxy.operator, again)
     overlap = subspace_overlap(first, second)
     return {
         f"error-{proxy.name}": distance,
         f"alignment-{proxy.name}": alignment,
         f"overlap-{proxy.name}": overlap,
         f"error-{proxy.name}-nulls": _nulls(context, exact, proxy),
+        **_without_groups(context, exact, proxy),
+    }
+
+
+def _outputs_drawn(context: penchant.Context, data: Samples) -> bool:
+    """Are there so many positions x classes that labels are drawn from the network?"""
+    return are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
+
+
+def _drawn_again(context: penchant.Context, exact: Compared, data: Samples) -> Any:
+    """The exact curvature by other labels drawn from the network; None where none are drawn."""
+    if not _outputs_drawn(context, data):
+        return None
+    others = context.scope("drawn again").estimators("curvature")
+    (estimator,) = [each for each in others if each.name == EXACT]
+    return estimator(exact.network, data)[exact.layer]
+
+
+def _distance(G: Any, A: Any, again: Any) -> tuple[float, float]:
+    """The relative distance of A from G, and their alignment.
+
+    Labels that are drawn add to |G|^2 and to |G - A|^2 what half the squared distance of two such G
+    tells, which is taken off.
+    """
+    if again is None:
+        return G.frobenius_distance(A, relative=True), G.alignment(A)
+    noise = G.frobenius_distance(again) ** 2 / 2
+    square = G.squared_norm - noise
+    if square <= 0:
+        return math.nan, math.nan
+    away = max(0.0, G.frobenius_distance(A) ** 2 - noise)
+    return math.sqrt(away / square), G.alignment(A) * math.sqrt(G.squared_norm / square)
+
+
+def _without_groups(context: penchant.Context, exact: Compared, proxy: Compared) -> dict[str, Any]:
+    """Errors and alignments with each group of sequences left out, for errors over sequences."""
+    data = proxy.data
+    if not are_sequences(data.labels) or len(data.labels) < GROUPS:
+        return {}
+    group = torch.arange(len(data.labels), device=data.labels.device) % GROUPS
+    found = []
+    for number in range(GROUPS):
+        some = data.select(group != number)
+        G, A = (each.estimator(each.network, some)[each.layer] for each in (exact, proxy))
+        found.append(_distance(G, A, _drawn_again(context, exact, some)))
+    groups = torch.tensor(found, device="cpu", dtype=torch.float64)
+    return {
+        f"error-{proxy.name}-groups": groups[:, 0],
+        f"alignment-{proxy.name}-groups": groups[:, 1],
     }
 
 
@@ -340,9 +406,9 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     """Inner products of class means; none for the squared error, which has no classes."""
     options = exact_options(context)
     classes = context.data.classes
-    loss = loss_of(options, context)
-    every = len(some.data.labels.unique()) == classes
-    if loss != "cross-entropy" or not every:
+    labels = some.data.labels
+    loss = loss_of(options, context, labels)
+    if loss != "cross-entropy" or are_sequences(labels) or len(labels.unique()) < classes:
         return {}
 
     # inner products only, so that layers can be added up

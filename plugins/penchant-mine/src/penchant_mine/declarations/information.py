@@ -23,7 +23,8 @@ class MutualInformation(penchant.Probe):
     the input, so their mutual information is infinite unless noise is added (`noise_std`). With an
     architecture, `eval_steps` measures the information during training. Several estimators can be
     compared. The null is the estimate for shuffled pairs. All samples are used unless `samples` is
-    set.
+    set. Of a sequence with a label at every position one random position is taken, so that pairs
+    are independent.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
 
@@ -36,7 +37,7 @@ class MutualInformation(penchant.Probe):
     target = "penchant_mine.probes.mutual_information:run"
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
-    accepts = ("architecture",)
+    accepts = ("architecture", "sequences")
     takes = ("fresh", "trained", "trajectory")
     roles = {"mutual-information": ("mine", "ksg")}
     quantities = {

@@ -8,11 +8,13 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.sequences import are_sequences
 from torch import Tensor, nn
 
 from penchant_mine.declarations.information import MutualInformation
 from penchant_mine.shared.calibration import calibrated_bias
 from penchant_mine.shared.layers import activations
+from penchant_mine.shared.positions import one_position
 
 LAYER = "layer:"
 NULL = ("null", "null_spread", "null_stderr")
@@ -59,11 +61,16 @@ def _asks_for_layer(options: MutualInformation) -> bool:
 
 
 def _note(options: MutualInformation, context: penchant.Context) -> None:
-    samples = _samples(options, context)
+    samples, positions = _samples(options, context)
     used = len(samples.inputs)
     there = len(context.data.train.inputs) + len(context.data.test.inputs)
     part = "train and test" if _part(options) == "both" else _part(options)
     context.conventions["pairs"] = f"{used} of the dataset's {there}, {part}"
+    if positions is not None:
+        context.conventions["positions"] = (
+            "one of each sequence, at random among those with a label: the layer there, and the "
+            "label there"
+        )
     if not _asks_for_layer(options):
         return
     context.conventions["noise on layers"] = (
@@ -114,7 +121,7 @@ def variable(
 ) -> Tensor:
     """Samples of a variable, rows in the order of the dataset; classes as indicator columns."""
     options: MutualInformation = context.options
-    samples = _samples(options, context)
+    samples, positions = _samples(options, context)
     count = len(samples.inputs)
     if name == "input":
         if context.data.has_tokens:
@@ -131,7 +138,7 @@ def variable(
         return samples.labels.reshape(count, -1)
     # A layer is a function of the input, so declared noise is added to it.
     network = next(network for _, network in context.trained([step]))
-    values = activations(network, name.removeprefix(LAYER), samples.inputs)
+    values = activations(network, name.removeprefix(LAYER), samples.inputs, positions)
     noise = torch.randn(
         values.shape,
         generator=context.generator("noise", name),
@@ -147,7 +154,10 @@ def _part(options: MutualInformation) -> str:
     return "train" if _asks_for_layer(options) else "both"
 
 
-def _samples(options: MutualInformation, context: penchant.Context) -> Samples:
+def _samples(
+    options: MutualInformation, context: penchant.Context
+) -> tuple[Samples, Tensor | None]:
+    """Pairs, and of sequences the position of each at which they are taken."""
     data, part = context.data, _part(options)
     # Training samples come first, so that `samples` takes these before the others.
     if part == "both":
@@ -156,7 +166,10 @@ def _samples(options: MutualInformation, context: penchant.Context) -> Samples:
         samples = Samples(inputs, labels)
     else:
         samples = getattr(data, part)
-    return samples.select(slice(0, options.samples))
+    samples = samples.select(slice(0, options.samples))
+    if not are_sequences(samples.labels):
+        return samples, None
+    return one_position(samples, context.generator("positions"))
 
 
 def _result(table: dict[str, Rows], steps: list[int | None]) -> penchant.Result:

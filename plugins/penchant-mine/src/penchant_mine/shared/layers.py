@@ -16,8 +16,19 @@ def activations(
     network: nn.Module,
     layer: str,
     inputs: Tensor,
+    positions: Tensor | None = None,
 ) -> Tensor:
-    """Outputs (samples, size) of the layer with this name."""
+    """Outputs (samples, size) of the layer with this name.
+
+    Args:
+        network: The network.
+        layer: The layer's name.
+        inputs: Samples.
+        positions: Of sequences: the position of each at which the layer is looked at (samples,).
+
+    Returns:
+        A row per sample.
+    """
     modules = dict(network.named_modules())
     if layer not in modules:
         known = ", ".join(name for name in modules if name)
@@ -28,14 +39,28 @@ def activations(
     kept = []
     # Samples go through some at a time.
     try:
-        for part in inputs.split(CHUNK):
+        for number, part in enumerate(inputs.split(CHUNK)):
             calls.clear()
             network(part)
             # Of a layer that is called several times, the last call counts.
-            kept.append(_rows(calls[-1] if calls else None, layer, len(part)))
+            out = calls[-1] if calls else None
+            if positions is not None:
+                out = _at_positions(out, positions.split(CHUNK)[number], layer)
+            kept.append(_rows(out, layer, len(part)))
     finally:
         handle.remove()
     return torch.cat(kept)
+
+
+def _at_positions(out: Any, positions: Tensor, layer: str) -> Any:
+    """What a layer gives at one position of each sequence; (samples, size) has no positions."""
+    if not isinstance(out, Tensor) or out.ndim < 3:
+        return out
+    if int(positions.max()) >= out.shape[1]:
+        raise penchant.Error(
+            f"layer {layer!r} gives {tuple(out.shape)}, expected (samples, positions, ...)"
+        )
+    return out[torch.arange(len(out), device=out.device), positions]
 
 
 def _rows(
