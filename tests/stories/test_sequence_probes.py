@@ -123,7 +123,10 @@ def test_proxies_of_sequences_have_an_error_over_sequences(text):
 
 def test_labels_that_are_drawn_do_not_enlarge_the_error_of_proxies(text, monkeypatch):
     exact = curvature_of(text, per_class=12).quantities["mean-error-kfac"]
-    for module in ("penchant_curvature.shared.layer_comparison", "penchant_numerics.sequence_columns"):
+    for module in (
+        "penchant_curvature.shared.layer_comparison",
+        "penchant_numerics.sequence_columns",
+    ):
         monkeypatch.setattr(f"{module}.MOST_OUTPUTS", 1)
     drawn = [curvature_of(text, per_class=12, seed=0).quantities["mean-error-kfac"]]
     value = drawn[0]

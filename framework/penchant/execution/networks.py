@@ -157,6 +157,7 @@ def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = T
     # What else the file holds, such as an optimiser's state, is let go at once.
     state, others = _state_in(read_tensors(path))
     state, prefix = _without_prefix(state, own)
+    state = _with_tied(state, own)
     what = f"{path} does not fit architecture {label!r}"
     # Compared before anything is loaded: torch fills what fits before it complains.
     missing = sorted(own.keys() - state.keys())
@@ -174,6 +175,20 @@ def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = T
     if unexpected:
         notes.append(f"left out: {_listed(unexpected)}")
     return "; ".join(notes)
+
+
+def _with_tied(state: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with names whose tensor the network shares with one that the file has.
+
+    Files of Hugging Face hold such a tensor once, under one of its names.
+    """
+    stored = {own[name].data_ptr(): name for name in state if name in own}
+    tied = {
+        name: state[stored[tensor.data_ptr()]]
+        for name, tensor in own.items()
+        if name not in state and tensor.numel() and tensor.data_ptr() in stored
+    }
+    return {**state, **tied}
 
 
 def _listed(names: list[str]) -> str:

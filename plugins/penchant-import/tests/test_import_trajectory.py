@@ -9,6 +9,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant.execution.networks import load_weights
 from penchant_import.state_files import read_tensors
 from penchant_import.weight_files import find_weights
 from safetensors.torch import save_file
@@ -246,3 +247,18 @@ def test_a_head_that_does_not_fit_is_named(install, tmp_path):
     torch.save({f"linear.{name}": tensor for name, tensor in state.items()}, tmp_path / "net.pt")
     with pytest.raises(penchant.Error, match="the head 'linear' is for 1000 outputs"):
         along(weights=tmp_path / "net.pt")
+
+
+def test_a_tensor_that_the_network_uses_twice_may_be_in_the_file_once(tmp_path):
+    def tied():
+        network = torch.nn.Sequential(torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5, bias=False))
+        network[1].weight = network[0].weight
+        return network
+
+    given, taken = tied(), tied()
+    torch.save({"0.weight": given[0].weight}, tmp_path / "once.pt")
+    assert load_weights(taken, tmp_path / "once.pt", "tied") == ""
+    assert torch.equal(taken[1].weight, given[0].weight)
+    torch.save({}, tmp_path / "none.pt")
+    with pytest.raises(penchant.Error, match="missing"):
+        load_weights(taken, tmp_path / "none.pt", "tied")

@@ -279,7 +279,9 @@ def _beside(
 
 def _outputs_drawn(context: penchant.Context, data: Samples) -> bool:
     """Are there so many positions x classes that labels are drawn from the network?"""
-    return are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
+    return (
+        are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
+    )
 
 
 def _drawn_again(context: penchant.Context, exact: Compared, data: Samples) -> Any:
