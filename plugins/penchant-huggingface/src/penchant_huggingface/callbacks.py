@@ -1,7 +1,7 @@
-"""Callbacks of transformers' Trainer. `Trainer(..., callbacks=[StoreCheckpoints("run", every=100)])`.
+"""Callbacks of transformers' Trainer: `callbacks=[StoreCheckpoints("run", every=100)]`.
 
-The Trainer's own checkpoints (`checkpoint-100/`) are a trajectory, too; these are smaller, begin with
-the network before its first step, and need no `save_steps`.
+The Trainer's own checkpoints (`checkpoint-100/`) are a trajectory, too; these are smaller, begin
+with the network before its first step, and need no `save_steps`.
 """
 
 from __future__ import annotations
