@@ -35,7 +35,7 @@ def _unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
-class StoreCheckpoints(TrainerCallback):  # type: ignore[misc]
+class StoreCheckpoints(TrainerCallback):
     """Store the weights of a model along its training, as `weights = "folder/*.pt"` reads them.
 
     Args:
@@ -71,7 +71,7 @@ class StoreCheckpoints(TrainerCallback):  # type: ignore[misc]
         partial.replace(path)
 
 
-class Measure(TrainerCallback):  # type: ignore[misc]
+class Measure(TrainerCallback):
     """Run a probe on the model while it trains; its quantities join the Trainer's `log_history`.
 
     Args:
