@@ -1,6 +1,6 @@
 """A language model of your own, along the checkpoints of its training.
 
-A GPT-2 of half a million parameters learns the characters of Python's own documentation. Ten
+A GPT-2 of 200,000 parameters learns the characters of Python's own documentation. Ten
 checkpoints are saved; the Hessian, the tangent kernel, the agreement of KFAC with the Gauss-Newton
 matrix and the information in layers are measured at each, and drawn over the steps in report.html.
 `--quick` is a smaller one.
@@ -49,11 +49,11 @@ def experiment(architecture, dataset, folder, *, layers, quick):
     hessian = {
         "name": "hessian-spectrum",
         "split": "train",
-        "per_class": 8 if quick else 16,
+        "per_class": 8,
         "matrices": ("hessian",),
         "leading": 3,
-        "iterations": 6,
-        "lanczos_steps": 20,
+        "iterations": 3,
+        "lanczos_steps": 16,
         "starts": 2,
         "trace_samples": 8,
     }
@@ -61,16 +61,17 @@ def experiment(architecture, dataset, folder, *, layers, quick):
     kernel |= {"ratios": (4,), "permutations": 20}
     proxies = {
         "name": "curvature-proxies",
-        "per_class": 8 if quick else 32,
-        "last": 1 if quick else 4,
+        "per_class": 8 if quick else 16,
+        "last": 1 if quick else 2,
         "lanczos_steps": 20,
         "estimators": {"curvature": ["ggn", {"name": "kfac", "uncovered": "accept"}]},
     }
-    statistics = {"name": "info-nce", "steps": 20 if quick else 400, "trainings": 3}
+    statistics = {"name": "mine", "steps": 20 if quick else 400, "trainings": 3}
+    statistics |= {"network": "statistics-perceptron:widths=[64]"}
     information = [
         {
             "name": "mutual-information",
-            "label": f"information-{name.rpartition('.')[2]}",
+            "label": f"information in {name}",
             "first": f"layer:{name}",
             "second": "label",
             "architectures": ["gpt"],
@@ -88,18 +89,18 @@ def experiment(architecture, dataset, folder, *, layers, quick):
 
 
 def main(*, quick):
-    blocks, width, length, steps = (1, 16, 16, 20) if quick else (6, 80, 64, 300)
+    blocks, width, length, steps = (1, 16, 16, 20) if quick else (4, 64, 48, 300)
     fields = [f"n_layer={blocks}", "n_head=4", f"n_embd={width}", f"n_positions={length}"]
     folder = Path(tempfile.mkdtemp(prefix="language-model-"))
     (folder / "text.txt").write_text("\n".join(topics.values()))
     architecture = {"name": "huggingface", "model_type": "gpt2", "config": fields}
     dataset = {"name": "huggingface", "path": str(folder / "text.txt"), "length": length}
-    dataset |= {"tokenizer": "characters", "train": 200 if quick else 4000, "test": 64}
+    dataset |= {"tokenizer": "characters", "train": 200 if quick else 3000, "test": 64}
     start = time.perf_counter()
     saved = train(architecture, dataset, folder, steps=steps, batch=16)
     print(f"{len(saved)} checkpoints in {folder}, {time.perf_counter() - start:.0f} s", flush=True)
 
-    layers = ["transformer.drop", f"transformer.h.{blocks // 2}", "transformer.ln_f"]
+    layers = ["transformer.drop", "transformer.ln_f"]  # the first and the last
     settings = experiment(architecture, dataset, folder, layers=layers, quick=quick)
     run = penchant.run(settings, out=folder / "run")
     for job in run.jobs:
