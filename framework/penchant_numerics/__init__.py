@@ -1,6 +1,6 @@
 """Numerics that several plugins share; knows torch, not the kernel.
 
-What is used most often is offered here, and loaded when it is asked for.
+The most frequent names are available here, and loaded on first use.
 """
 
 from __future__ import annotations

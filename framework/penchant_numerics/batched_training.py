@@ -50,6 +50,12 @@ class Learner(NamedTuple):
     test: Samples | None = None
     step: int = 0
 
+    @property
+    def test_samples(self) -> Samples:
+        """`test` of a learner that was given some."""
+        assert self.test is not None
+        return self.test
+
 
 Begin = Callable[[Any], Learner]
 Evaluate = Callable[[Any, Learner], Any]
@@ -133,9 +139,9 @@ def map_trainings(
     # every item has its row again
     rows = []
     answers = context.map(function, shards, shared=shared)
-    for shard, found in zip(shards, answers, strict=True):
+    for shard, row in zip(shards, answers, strict=True):
         for position in range(len(shard)):
-            rows.append({name: values[position] for name, values in found.items()})
+            rows.append({name: values[position] for name, values in row.items()})
     return rows
 
 
@@ -182,11 +188,11 @@ def shard_of(item: Any, rows: Callable[[list[Any]], list[Row]]) -> Row:
     if not isinstance(item, list):
         return rows([item])[0]
 
-    # one array a name
-    found = rows(item)
+    # one array per name
+    rows_of_items = rows(item)
     stacked = {}
-    for name in found[0]:
-        values = [row[name] for row in found]
+    for name in rows_of_items[0]:
+        values = [row[name] for row in rows_of_items]
         stacked[name] = _stacked(values)
     return stacked
 
@@ -211,8 +217,8 @@ def measured(context: Trains, item: Any, begin: Begin, measure: Evaluate) -> Row
     """
 
     def rows(items: list[Any]) -> list[Row]:
-        found = train_and_evaluate(context, items, begin, measure)
-        return [by_step[-1] for by_step in found]
+        by_item = train_and_evaluate(context, items, begin, measure)
+        return [by_step[-1] for by_step in by_item]
 
     return shard_of(item, rows)
 
@@ -237,14 +243,14 @@ def train_and_evaluate(
     Returns:
         The results by item and step. After an early stop the last one is repeated.
     """
-    wanted = None if steps is None else sorted(set(steps))
-    found = []
+    requested = None if steps is None else sorted(set(steps))
+    results = []
     for group in stacks(context, items, begin):
         if len(group) == 1:
-            found.append(_evaluate_one(context, *group[0], evaluate, wanted))
+            results.append(_evaluate_one(context, *group[0], evaluate, requested))
         else:
-            found += _evaluate_stack(context, group, evaluate, wanted)
-    return found
+            results += _evaluate_stack(context, group, evaluate, requested)
+    return results
 
 
 def _evaluate_one(
@@ -262,15 +268,15 @@ def _evaluate_one(
         steps=steps,
         test=learner.test,
     )
-    found = []
+    evaluations = []
     for step, network in trained:
         now = learner._replace(network=network, step=step)
-        found.append(evaluate(item, now))
+        evaluations.append(evaluate(item, now))
     # after an early stop nothing changes
     missing = 0
     if steps is not None:
-        missing = len(steps) - len(found)
-    return found + found[-1:] * missing
+        missing = len(steps) - len(evaluations)
+    return evaluations + evaluations[-1:] * missing
 
 
 def _evaluate_stack(
@@ -284,18 +290,18 @@ def _evaluate_stack(
     training = train_together(context, learners)
     if steps is None:
         steps = [training.total]
-    found: list[list[Any]] = [[] for _ in group]
+    results: list[list[Any]] = [[] for _ in group]
     for until in steps:
         training.run(until)
         trained = training.networks()
         for number, (item, learner) in enumerate(group):
             now = learner._replace(network=trained[number], step=training.steps[number])
-            found[number].append(evaluate(item, now))
+            results[number].append(evaluate(item, now))
     for network, learner in zip(training.networks(), learners):
         # no step is left, but the context says so where nothing was learnt
         for _ in context.train(network, learner.samples, *learner.keys, steps=()):
             pass
-    return found
+    return results
 
 
 def train_together(context: Trains, learners: Sequence[Learner]) -> OneByOne | Stacked:
@@ -361,17 +367,17 @@ class _Limit(NamedTuple):
 
 def _limit(context: Trains, first: Learner) -> _Limit:
     """How much may share a stack with this learner."""
-    alone = _Limit(1)
+    single = _Limit(1)
     recipe = context.training
     most = group_size(context.device)
     swept = getattr(recipe, "learning_rates", ())
     if most == 1 or swept:
-        return alone
+        return single
     samples = len(first.samples.labels)
     if recipe.total_steps(samples) == 0:
-        return alone
+        return single
     if stacking_obstacle([first.network], [first.samples], recipe) is not None:
-        return alone
+        return single
     # whether a network can be stacked is known for certain when it was
     try:
         each = step_bytes(first.network, first.samples, recipe)
@@ -379,9 +385,9 @@ def _limit(context: Trains, first: Learner) -> _Limit:
         if not lacks_batching(error):
             raise
         warn_not_vectorised(error, "trainings")
-        return alone
+        return single
     if each > SMALL:
-        return alone
+        return single
     allowed = int(STACK_SHARE * memory.available(context.device))
     return _Limit(most, each, allowed)
 

@@ -105,20 +105,20 @@ def network_outputs(
     Args:
         outputs: The network.
         inputs: Samples (n, ...).
-        batch: Samples a pass; the device decides by default.
+        batch: Samples per pass; the device decides by default.
 
     Returns:
         The outputs (n, C).
     """
 
     def work(samples: int) -> Tensor:
-        found = []
+        chunks = []
         for part in inputs.split(samples):
-            found.append(outputs(outputs.values, part))
-        return torch.cat(found)
+            chunks.append(outputs(outputs.values, part))
+        return torch.cat(chunks)
 
     size = batch or batch_size(inputs.device)
-    return memory.halving(work, size, what="samples a pass of outputs")
+    return memory.halving(work, size, what="samples per pass of outputs")
 
 
 def mean_gradients(
@@ -137,11 +137,11 @@ def mean_gradients(
     the others: over all classes that is less than C gradients of the data.
 
     Args:
-        network: A network with an output a class.
+        network: A network with one output per class.
         inputs: Samples (n, ...).
         labels: Their classes (n,).
         parameters: Names or patterns of parameters; all by default.
-        batch: Samples a pass; by default as many as the device likes and the budget has room for.
+        batch: Samples per pass; by default as many as the device likes and the budget has room for.
         classes: Which classes; all by default.
         weights: The weights, where they are known already.
 
@@ -158,7 +158,7 @@ def mean_gradients(
     if classes is None:
         classes = range(count)
     for c in classes:
-        # the samples of the class, and the classes it is told from
+        # the samples of the class, and the classes it is compared with
         chosen = torch.nonzero(labels == c).flatten()
         others = [k for k in range(count) if k != c]
         rows = torch.empty(
@@ -192,7 +192,7 @@ def _cotangents(p: Tensor, within: Tensor, others: Sequence[int]) -> Tensor:
 
 
 def _fitting_batch(outputs: Outputs, inputs: Tensor, classes: int) -> int:
-    """Samples a pass, by what one of them takes forth and back."""
+    """Samples per pass, by what one of them takes forth and back."""
     device, dtype = inputs.device, outputs.layout.dtype
 
     def passed(given: Tensor) -> None:
@@ -205,7 +205,7 @@ def _fitting_batch(outputs: Outputs, inputs: Tensor, classes: int) -> int:
 
 
 class _Passes:
-    """Passes of so many samples; where the device has less memory, of fewer from then on."""
+    """Passes of `batch` samples; where the device has less memory, of fewer from then on."""
 
     def __init__(self, outputs: Outputs, batch: int) -> None:
         self.outputs = outputs
@@ -221,7 +221,7 @@ class _Passes:
                 self.batch = samples
             pulled_back(self.outputs, inputs, cotangents, rows, batch=samples)
 
-        memory.halving(work, size, what="samples a pass of class means")
+        memory.halving(work, size, what="samples per pass of class means")
 
 
 def pulled_back(
@@ -232,14 +232,14 @@ def pulled_back(
     *,
     batch: int | None = None,
 ) -> None:
-    """Write sum_i J_i^T u_i into rows: one forward pass, and a backward pass a row.
+    """Write sum_i J_i^T u_i into rows: one forward pass, and one backward pass per row.
 
     Args:
         outputs: The network.
         inputs: Samples (n, ...).
         cotangents: The vectors u (k, n, C).
         rows: Where to, k rows (parameters,).
-        batch: Samples a pass; the device decides by default.
+        batch: Samples per pass; the device decides by default.
     """
     size = batch or batch_size(inputs.device)
     parts = zip(inputs.split(size), cotangents.split(size, dim=1))

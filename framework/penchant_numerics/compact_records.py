@@ -1,7 +1,7 @@
 """What a recorded pass keeps, in its smallest form.
 
 A tape (`tape.py`) and autograd's record of the same pass keep the same constants: inputs of linear
-maps, signs of what went through a ReLU, positions of maxima. Signs need one bit a number, positions
+maps, signs of what went through a ReLU, positions of maxima. Signs need one bit each, positions
 32. Autograd also keeps tangents, because its rules for a product keep both factors; but what is
 linear in a tangent does not depend on its value, so that its shape is enough.
 """
@@ -79,7 +79,7 @@ class Positions:
 
 
 class Shape:
-    """A tensor whose values nobody reads."""
+    """A tensor whose values are not read."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._shape = tensor.shape

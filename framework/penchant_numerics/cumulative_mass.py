@@ -12,7 +12,7 @@ start vectors estimates the bounds of the whole spectrum, with a standard error.
 weight is known by count add no uncertainty.
 
 Beside a large mass at one position (the null space of a Hessian) the sign of a node says nothing.
-So the mass below a threshold is told in two parts: what is below it by more than the resolution,
+So the mass below a threshold is given as two numbers: what is below it by more than the resolution,
 and what is within.
 
 References: Golub and Meurant, Matrices, Moments and Quadrature with Applications, 2010, chapter 6;

@@ -117,8 +117,8 @@ class Data:
         """What labels are, in words: where `outputs` comes from."""
         if self.classes:
             return f"labels are whole numbers up to {self.classes - 1}, so {self.classes} classes"
-        found = f"labels are floating-point numbers, {self.outputs} per sample"
-        return f"{found}; whole numbers would be classes"
+        described = f"labels are floating-point numbers, {self.outputs} per sample"
+        return f"{described}; whole numbers would be classes"
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Data:
         """The same data on a device, in a precision."""
@@ -159,7 +159,7 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
         )
     if not len(inputs):
         raise ValueError(f"{name} has no samples")
-    # streamed inputs are looked at when they are read
+    # streamed inputs are checked when they are read
     if isinstance(inputs, Tensor) and not torch.isfinite(inputs).all():
         raise ValueError(f"{name} inputs have values that are not finite")
 
@@ -172,8 +172,8 @@ def _check_part(name: str, part: Samples, classes: int) -> None:
     lowest = known.min()
     highest = known.max()
     if lowest < 0 or highest >= classes:
-        found = f"{int(lowest)}..{int(highest)}"
-        raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {found}")
+        actual = f"{int(lowest)}..{int(highest)}"
+        raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {actual}")
 
 
 def streams(generator: Generator, count: int) -> list[Generator]:
@@ -193,8 +193,8 @@ def streams(generator: Generator, count: int) -> list[Generator]:
     # one draw: stored results depend on these very seeds
     seeds = torch.randint(2**63 - 1, (count,), generator=generator, device="cpu")
     # each seeds a generator of its own
-    found = []
+    streams = []
     for seed in seeds.tolist():
         stream = torch.Generator(device="cpu")
-        found.append(stream.manual_seed(seed))
-    return found
+        streams.append(stream.manual_seed(seed))
+    return streams

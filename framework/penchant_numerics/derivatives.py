@@ -52,8 +52,8 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
         gradients: Tensor = torch.func.grad(total)(points)
         return gradients
 
-    found: Tensor = ensemble.map(at_all_points)
-    return found.flatten(2)
+    values: Tensor = ensemble.map(at_all_points)
+    return values.flatten(2)
 
 
 def chunk_size(device: torch.device) -> int:
@@ -129,12 +129,12 @@ def central_differences(network: Network, displaced: Displaced) -> Tensor:
         network: A function of a batch.
         displaced: The inputs on both sides.
     """
-    apart = 2 * displaced.step
+    distance = 2 * displaced.step
     parts = []
     for batch in displaced.chunks():
         outputs = first_output(network(batch))
         forward, backward = outputs.chunk(2)
-        parts.append((forward - backward) / apart)
+        parts.append((forward - backward) / distance)
     return torch.cat(parts)
 
 

@@ -169,8 +169,8 @@ def _recorder(name: str, seen: Calls) -> Callable[..., None]:
 
 def _tensors(tree: Any) -> list[Tensor]:
     """Copies of all tensors in what a module takes or gives."""
-    found = []
+    tensors = []
     for leaf in tree_leaves(tree):
         if isinstance(leaf, Tensor):
-            found.append(leaf.clone())
-    return found
+            tensors.append(leaf.clone())
+    return tensors

@@ -112,7 +112,7 @@ def exact_pairs(
 
     Args:
         matrix: The matrix (size, size).
-        count: How many pairs are wanted.
+        count: How many pairs.
         order: `largest` values first, or largest `magnitude`.
         symmetrise: Decompose the mean of both triangles. `eigh` reads the lower one; they differ
             by rounding where a matrix was made by products.
@@ -164,7 +164,7 @@ def subspace_iteration(
         generator: For the start vectors.
         iterations: Products with the block at most; it stops when all pairs have converged.
         tolerance: Residual, relative to the largest |value|, of a pair that has converged.
-        extra: Vectors of the block beyond those that are asked for.
+        extra: Vectors of the block beyond the requested ones.
         start: Columns (size, k) of earlier pairs to go on from, taken as they are.
 
     Returns:
@@ -210,7 +210,7 @@ def lanczos_eigenpairs(
     """The leading pairs by restarted Lanczos: far fewer products than subspace iteration.
 
     A full basis is cut back to its leading Ritz vectors and the direction that all their residuals
-    share. The search ends when bounds on the residuals say so, or after about so many products.
+    share. The search ends when bounds on the residuals say so, or after about this many products.
 
     Args:
         A: The operator.
@@ -225,8 +225,8 @@ def lanczos_eigenpairs(
         The pairs in that order.
     """
     _check_order(order, count, A.size)
-    wanted = width or max(3 * count, count + 20)
-    space = _KrylovSpace(A, min(A.size, wanted), generator=generator)
+    requested = width or max(3 * count, count + 20)
+    space = _KrylovSpace(A, min(A.size, requested), generator=generator)
     while True:
         while space.filled < space.width:
             space.grow()
@@ -241,7 +241,7 @@ def lanczos_eigenpairs(
         spent = space.products + space.width > products
         if done or spent or space.width == A.size:
             break
-        # more than are wanted, so that less is lost
+        # more than requested, so that less is lost
         kept = (count + space.width) // 2
         space.cut(values, mix, first[:kept])
 
@@ -348,7 +348,7 @@ def block_krylov_pairs(
     """The leading pairs of a positive operator from the space of V, A V, A^2 V, ...
 
     The space is orthonormalised in full. Every pass is one product with a block, which is all that
-    is asked of the operator: `operators.Applied` makes one of a function of rows.
+    is needed of the operator: `operators.Applied` makes one of a function of rows.
 
     Args:
         A: The operator.
@@ -356,7 +356,7 @@ def block_krylov_pairs(
         generator: For the block V, drawn in double precision.
         passes: Products with a block after which the search ends, converged or not.
         tolerance: Residual, relative to the largest value, of a pair that has converged.
-        extra: Vectors of the block beyond those that are asked for.
+        extra: Vectors of the block beyond the requested ones.
 
     Returns:
         The pairs, largest first, and how many passes they took.

@@ -15,11 +15,13 @@ import contextvars
 import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+M = TypeVar("M", bound=nn.Module)
 
 State = dict[str, Tensor]
 
@@ -43,10 +45,10 @@ class Ensemble:
         drawer: How they were drawn, `replayed` or `constructed`.
     """
 
-    def __init__(self, module: nn.Module, state: State, drawer: str) -> None:
+    def __init__(self, module: nn.Module, state: State, sampler: str) -> None:
         self.module = module
         self.state = state
-        self.drawer = drawer
+        self.sampler = sampler
 
     def __len__(self) -> int:
         first = next(iter(self.state.values()))
@@ -62,7 +64,7 @@ class Ensemble:
             # from pinned memory the copy goes on while networks are drawn
             state[name] = tensor.to(device, kind, non_blocking=tensor.is_pinned())
         module = self.module.to(device, dtype)
-        return Ensemble(module, state, self.drawer)
+        return Ensemble(module, state, self.sampler)
 
     def map(self, function: Callable[..., Any], *shared: Any) -> Any:
         """A function of all networks at once (vmap).
@@ -84,7 +86,7 @@ class Ensemble:
             part = {}
             for name, tensor in self.state.items():
                 part[name] = tensor[first:last]
-            yield Ensemble(self.module, part, self.drawer)
+            yield Ensemble(self.module, part, self.sampler)
 
     def each(self) -> Iterator[Callable[[Tensor], Tensor]]:
         """The networks one by one, each a callable."""
@@ -105,15 +107,15 @@ class Ensemble:
 
     def without_biases(self) -> Ensemble:
         """The bias-free networks: every parameter called bias, and every running mean, is zero."""
-        # the response to an impulse has no place for what does not depend on the input
+        # the response to an impulse leaves out what does not depend on the input
         state = {}
         for name, tensor in self.state.items():
             shifts = name.endswith(("bias", "running_mean"))
             state[name] = torch.zeros_like(tensor) if shifts else tensor
-        return Ensemble(self.module, state, self.drawer)
+        return Ensemble(self.module, state, self.sampler)
 
 
-def constructed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+def constructed(make: Callable[[], M], seed: int) -> M:
     """A network built from a seed, on the CPU, without a trace in the global random state.
 
     Modules initialise themselves from the global random numbers, so these are seeded in a fork;
@@ -168,19 +170,19 @@ def draw(
     known = _known(architecture, seeds[0])
     if known.plan is not None:
         state = replay(known.plan, known.constants, seeds)
-        drawer = "replayed"
+        sampler = "replayed"
     else:
         built = [state_of(architecture.build(seed)) for seed in seeds]
         state = _stacked(built)
-        drawer = "constructed"
+        sampler = "constructed"
     module = _own_module(architecture, known, seeds[0])
     if prepare is not None:
         module = prepare(module)
-    return Ensemble(module, state, drawer)
+    return Ensemble(module, state, sampler)
 
 
 def _own_module(architecture: Drawable, known: _Known, seed: int) -> nn.Module:
-    """A module that whoever prepares it may change."""
+    """A module that callers may change while they prepare it."""
     try:
         return copy.deepcopy(known.module)
     except RuntimeError:  # tensors with a graph among its attributes cannot be copied
@@ -214,10 +216,10 @@ def draw_ahead(
     # how to draw is found out here: a build must not meet the caller's random state
     _known(architecture, architecture.seed_of(first[0]))
     settings = contextvars.copy_context()
-    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as drawer:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as sampler:
 
         def begin(block: Sequence[int]) -> concurrent.futures.Future[Ensemble]:
-            return drawer.submit(
+            return sampler.submit(
                 settings.run,
                 draw,
                 architecture,
@@ -229,7 +231,7 @@ def draw_ahead(
         for block in waiting:
             ensemble = ahead.result()
             # networks that must be constructed are not drawn beside the caller
-            if ensemble.drawer == "constructed":
+            if ensemble.sampler == "constructed":
                 yield ensemble
                 ahead = begin(block)
             else:
@@ -240,7 +242,7 @@ def draw_ahead(
 
 @contextlib.contextmanager
 def drawing(threads: int, *, ahead: bool = False, pinned: bool = False) -> Iterator[None]:
-    """Let networks be drawn by so many threads.
+    """Let several threads sample networks.
 
     Args:
         threads: How many.
@@ -312,8 +314,8 @@ class _Drawing(NamedTuple):
 
 # by the object that makes networks, which is no other one while it lives
 _plans: dict[int, dict[Any, _Known]] = {}
-_ALONE = _Drawing()
-_drawing: contextvars.ContextVar[_Drawing] = contextvars.ContextVar("drawing", default=_ALONE)
+_CURRENT = _Drawing()
+_drawing: contextvars.ContextVar[_Drawing] = contextvars.ContextVar("drawing", default=_CURRENT)
 _MOST_PINNED = 2**31  # bytes of a stack: torch keeps page-locked memory, which no other may use
 _OTHER = 0x5DEECE66D  # makes another seed of one
 
@@ -331,8 +333,8 @@ def _known(architecture: Drawable, seed: int) -> _Known:
     if key not in _plans:
         _plans[key] = {}
         weakref.finalize(owner, _plans.pop, key)
-    found = _plans[key]
-    if options not in found:
+    known = _plans[key]
+    if options not in known:
         module, plan = _recorded(architecture, seed)
         constants = state_of(module)
         if plan is not None:
@@ -342,8 +344,8 @@ def _known(architecture: Drawable, seed: int) -> _Known:
             same = same and _replays(plan, constants, other, again)
             plan = plan if same else None
         module.requires_grad_(False)
-        found[options] = _Known(module, plan, constants)
-    return found[options]
+        known[options] = _Known(module, plan, constants)
+    return known[options]
 
 
 class _Noted(NamedTuple):
@@ -435,7 +437,7 @@ def _replays(plan: Plan, constants: State, seed: int, built: State) -> bool:
 
 
 def _pins(constants: State, count: int) -> bool:
-    """Whether so many networks are drawn in page-locked memory."""
+    """Whether this many networks are sampled in page-locked memory."""
     size = count * sum(tensor.nbytes for tensor in constants.values())
     return _drawing.get().pinned and size <= _MOST_PINNED
 

@@ -36,7 +36,7 @@ class Directions:
         networks: How many networks the moment is over.
         matrix: The moment (D, D), where it was formed.
         squared_norms: Squared norms (networks,) of the vectors it is the moment of, where there is
-            one vector a network: from these comes the isotropic null.
+            one vector per network: from these comes the isotropic null.
         residuals: Residuals (k,) of pairs that were found by iteration.
         jackknife: Eigenvalues (groups, k) with one group of networks left out at a time.
         parts: Moments (parts, D, D) of independent parts of the networks, of nearly equal size.
@@ -92,7 +92,7 @@ class LayerCurvature(Protocol):
 
     The easiest way to have all of this is to derive from `penchant_numerics.operators.Operator`,
     which brings products and traces, and to add inner products and eigenvalues. Whether an object
-    takes part in full can be asked: `isinstance(operator, LayerCurvature)`.
+    has all of this can be checked: `isinstance(operator, LayerCurvature)`.
     """
 
     size: int

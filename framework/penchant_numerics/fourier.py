@@ -81,11 +81,11 @@ def sine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
     >>> sine_frequencies((4,))
     [(1,)]
     """
-    found = []
+    frequencies = []
     for k in cosine_frequencies(shape):
         if not _is_own_mirror(k, shape):
-            found.append(k)
-    return found
+            frequencies.append(k)
+    return frequencies
 
 
 def _mirror(frequency: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
@@ -323,14 +323,14 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     last_axes = tuple(range(-axes, 0))
     transform = torch.fft.fftn(values, dim=last_axes)
     chosen = transform[(..., *bins.unbind(-1))]
-    found = chosen.abs()
+    sizes = chosen.abs()
 
     # a frequency and its mirror image share an amplitude
     doubled = 2 * bins % counts
     own_mirror = (doubled == 0).all(-1)
     shared = 2 - own_mirror.to(values.dtype)
     points = math.prod(shape)
-    spectrum: Tensor = found * shared / points
+    spectrum: Tensor = sizes * shared / points
     return spectrum
 
 

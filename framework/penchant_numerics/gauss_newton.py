@@ -42,7 +42,7 @@ PASS_SHARE = 0.25  # of the budget, for one pass
 
 
 def batch_size(device: torch.device) -> int:
-    """Samples a pass at most: a CPU's caches like 128, a GPU wants more (`make bench`)."""
+    """Samples per pass at most: a CPU's caches like 128, a GPU wants more (`make bench`)."""
     if device.type == "cpu":
         return 128
     return 1024
@@ -181,7 +181,7 @@ class GaussNewton(Operator):
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples, or over the positions of all sequences.
-        batch: Samples a pass; by default as many as the device likes and the budget has room for.
+        batch: Samples per pass; by default as many as the device likes and the budget has room for.
         keep: Bytes that may be kept between products; a share of the budget by default.
         check: Whether the network is tried for being the same function every time.
 
@@ -238,7 +238,7 @@ class GaussNewton(Operator):
         self._prepare(check=check)
 
     def _fitting_batch(self) -> int:
-        """Samples a pass, by what a product of one sample takes."""
+        """Samples per pass, by what a product of one sample takes."""
 
         def product(inputs: Tensor) -> None:
             rows = torch.zeros(1, self.size, device=self.device, dtype=self.dtype)
@@ -374,10 +374,10 @@ class GaussNewton(Operator):
             self.pass_at_once(batch)
             return work()
 
-        return memory.halving(passed, self.batch, what="samples a pass of Gauss-Newton products")
+        return memory.halving(passed, self.batch, what="samples per pass of Gauss-Newton products")
 
     def pass_at_once(self, batch: int) -> None:
-        """Pass so many samples from now on; what was kept for others is given back."""
+        """Pass this many samples from now on; memory held for other batches is released."""
         self._check_unchanged()
         if batch != self.batch:
             self.batch = batch
@@ -536,10 +536,10 @@ class GaussNewton(Operator):
         """V^T v for rows v (k, size)."""
 
         def work() -> Tensor:
-            found = []
+            products = []
             for number, inputs in enumerate(self._batches()):
-                found.append(self.adjoint_part(rows, number, inputs))
-            return torch.cat(found, dim=1).flatten(1)
+                products.append(self.adjoint_part(rows, number, inputs))
+            return torch.cat(products, dim=1).flatten(1)
 
         return self._in_passes(work)
 

@@ -71,10 +71,10 @@ def gauss_newton_gram(
 def _outputs(outputs: Outputs, inputs: Tensor, batch: int | None) -> Tensor:
     """Outputs (n, ...) of all samples."""
     size = batch or batch_size(inputs.device)
-    found = []
+    chunks = []
     for part in inputs.split(size):
-        found.append(outputs(outputs.values, part))
-    return torch.cat(found)
+        chunks.append(outputs(outputs.values, part))
+    return torch.cat(chunks)
 
 
 def gauss_newton_spectrum(

@@ -69,7 +69,7 @@ class Hessian(Operator):
         parameters: Names or patterns of parameters (`parameters.select`); all by default.
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples, or over the positions of all sequences.
-        batch: Samples a pass; by default as many as the device likes and the budget has room for.
+        batch: Samples per pass; by default as many as the device likes and the budget has room for.
         keep: Bytes that may be kept between products, a share of the budget by default;
             `kept_bytes` says how many are.
         check: Whether the network is tried for being the same function every time.
@@ -127,7 +127,7 @@ class Hessian(Operator):
         self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _fitting_batch(self) -> int:
-        """Samples a pass, by what a product of one sample takes."""
+        """Samples per pass, by what a product of one sample takes."""
         # any labels will do; samples are repeated where there is only one
         some = self.labels[:1]
 
@@ -147,8 +147,8 @@ class Hessian(Operator):
         """Keep the recorded gradients of as many batches as fit."""
         used = a_sample = 0.0
         for number, (inputs, labels) in enumerate(self._batches()):
-            wanted = used + a_sample * len(inputs)
-            if not budget or wanted > budget:
+            needed = used + a_sample * len(inputs)
+            if not budget or needed > budget:
                 break
             with LiveBytes() as live:
                 record = self._recorded(inputs, labels)
@@ -191,7 +191,7 @@ class Hessian(Operator):
                 materialize_grads=True,
             )
 
-        # of the gradient only its place in the graph is kept
+        # of the gradient only its node in the graph is stored
         moving, edges = [], []
         for number, each in enumerate(gradient):
             if each.requires_grad:
@@ -207,10 +207,10 @@ class Hessian(Operator):
                 self.add_product(total, rows, number, (inputs, labels))
             return self.scaled(total)
 
-        return memory.halving(work, self.batch, what="samples a pass of Hessian products")
+        return memory.halving(work, self.batch, what="samples per pass of Hessian products")
 
     def pass_at_once(self, batch: int) -> None:
-        """Pass so many samples from now on; what was kept for others is given back."""
+        """Pass this many samples from now on; memory held for other batches is released."""
         if self._unchanged is not None:
             self._unchanged.check()
         if batch != self.batch:
@@ -279,7 +279,7 @@ class Hessian(Operator):
         record: _RecordedGradient,
         together: int,
     ) -> None:
-        """Add a batch's products with so many rows at a time."""
+        """Add a batch's products with some rows at a time."""
 
         def product(row: Tensor) -> Sequence[Tensor]:
             made = record.times(self.layout.split(row), keep=True)
@@ -321,7 +321,7 @@ def residual(
         parameters: Names or patterns of parameters; all by default.
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples.
-        batch: Samples a pass.
+        batch: Samples per pass.
         keep: Bytes that both together may keep between products; by default each its share.
 
     Returns:

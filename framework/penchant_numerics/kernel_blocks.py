@@ -90,9 +90,9 @@ def gram_matrices(
             columns = rows
             if other is not None:
                 columns = FeatureBlocks(layers, other.to(dtype), batch=block, memory=allowed)
-            found = GramSum(rows, columns, whole=whole, chunk_bytes=allowed // _FORMED)
-            found.fill()
-            return found.totals
+            grams = GramSum(rows, columns, whole=whole, chunk_bytes=allowed // _FORMED)
+            grams.fill()
+            return grams.totals
 
         return bytes_allowed.halving(work, first, what="samples a block of kernels")
 
@@ -151,15 +151,15 @@ class KernelLayers:
 
     def routes(self) -> dict[str, str]:
         """The route of every layer, and why where it is not that of other linear layers."""
-        found = {}
+        routes = {}
         for name in self.outputs.layout.names:
             layer = _module_of(name)
-            found[layer] = "gradients of samples"
+            routes[layer] = "gradients of samples"
             if layer in self.factored:
-                found[layer] = "inputs and errors"
+                routes[layer] = "inputs and errors"
             elif layer in self.foreign:
-                found[layer] += ", because its first axis is not the sample"
-        return found
+                routes[layer] += ", because its first axis is not the sample"
+        return routes
 
     def warn(self) -> None:
         """Say which linear layers cannot go by their inputs and errors."""
@@ -173,18 +173,18 @@ class KernelLayers:
 
     def __call__(self, inputs: Tensor) -> Features:
         """Features by layer."""
-        found: Features = {}
+        features: Features = {}
         if self._layered is not None:
-            found |= self._layered(inputs)
+            features |= self._layered(inputs)
         if self._dense is not None:
             gradients = sample_gradients(self._dense, inputs)
-            found |= rows_by_module(gradients)
-        return found
+            features |= rows_by_module(gradients)
+        return features
 
     def bytes_of_a_sample(self) -> tuple[int, int]:
         """Bytes of one sample's features as they come, and in the form that is kept."""
         raw = kept = 0
-        # parameters that have a gradient an output
+        # parameters that have one gradient per output
         layout = self.outputs.layout
         for name, size in zip(layout.names, layout.sizes):
             if _module_of(name) not in self.factored:
@@ -238,8 +238,8 @@ class FeatureBlocks:
         raw, kept = layers.bytes_of_a_sample()
         fitting = self._room // kept
         largest = fitting if fitting >= len(inputs) else fitting // 2
-        wanted = batch or batch_size(inputs.device)
-        block = min(wanted, largest)
+        requested = batch or batch_size(inputs.device)
+        block = min(requested, largest)
         self.size = max(1, block)
 
         # passes may have to be smaller, because features are larger when they come
@@ -272,25 +272,25 @@ class FeatureBlocks:
             return _small_forms(self.layers(inputs))
 
         # else pass by pass
-        found: Features = {}
+        features: Features = {}
         count = len(inputs)
         for start in range(0, count, self.passed):
             end = start + self.passed
             passed = _small_forms(self.layers(inputs[start:end]))
             # room for all is made once, so that parts need not be joined
             for layer, feature in passed.items():
-                if layer not in found:
-                    found[layer] = room_for(feature, count)
-                put_features(found[layer], start, feature)
-        return found
+                if layer not in features:
+                    features[layer] = room_for(feature, count)
+                put_features(features[layer], start, feature)
+        return features
 
 
 def _small_forms(features: Features) -> Features:
     """Each feature in the form in which it is kept."""
-    found = {}
+    forms = {}
     for layer, feature in features.items():
-        found[layer] = smaller_form(feature)
-    return found
+        forms[layer] = smaller_form(feature)
+    return forms
 
 
 class GramSum:

@@ -86,8 +86,8 @@ def range_basis(V: Tensor) -> Tensor:
     U, singular, _ = torch.linalg.svd(R)
     largest = singular.max()
     if not largest > 0:
-        nothing: Tensor = Q[:, :0]
-        return nothing
+        empty: Tensor = Q[:, :0]
+        return empty
 
     # a root, because rounding errors add up at random
     rounding = torch.finfo(V.dtype).eps

@@ -35,7 +35,7 @@ class Tridiagonal:
     basis: Tensor | None  # (m, size) rows
 
     def matrix(self, steps: int | None = None) -> Tensor:
-        """T, or its leading block after so many steps."""
+        """T, or its leading block after `steps` steps."""
         m = len(self.diagonal)
         if steps is not None:
             m = min(steps, m)
@@ -99,7 +99,7 @@ class _Run:
 
     @property
     def running(self) -> bool:
-        """Whether another product is wanted."""
+        """Whether another product is needed."""
         steps_left = self.made < self.steps
         return steps_left and not self.complete
 
@@ -201,7 +201,7 @@ def lanczos(
     True
     """
     length = min(steps, A.size)
-    found = []
+    tridiagonals = []
     for part in starts.split(together or len(starts)):
         runs = [_Run(start, length, orthogonal=orthogonal, locked=locked) for start in part]
         while active := [run for run in runs if run.running]:
@@ -209,8 +209,8 @@ def lanczos(
             block = torch.stack([run.vector for run in active])
             for run, product in zip(active, A.multiply_rows(block)):
                 run.absorb(product)
-        found += [run.tridiagonal() for run in runs]
-    return found
+        tridiagonals += [run.tridiagonal() for run in runs]
+    return tridiagonals
 
 
 def _dot(a: Tensor, b: Tensor) -> _Number:

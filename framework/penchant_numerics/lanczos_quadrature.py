@@ -129,7 +129,7 @@ def quadrature(
     locked = None
     if known is not None:
         locked = _locked_rows(known[1], factor)
-    found, simple = _runs(
+    runs, simple = _runs(
         inner,
         vectors,
         steps=steps,
@@ -143,7 +143,7 @@ def quadrature(
         exact = torch.cat([known[0].to("cpu", torch.float64), simple])
     measure = _Measure(size=A.size + zeros, inner=inner.size, exact=exact, simple=simple)
     return measure.quadrature(
-        found,
+        runs,
         steps=steps,
         range_steps=range_steps,
         variant="sample" if zeros and variant == "full" else variant,
@@ -157,13 +157,13 @@ def exact_quadrature(
     steps: int = 128,
     known: int = 0,
 ) -> Quadrature:
-    """The spectral measure of all eigenvalues, and of so many zeros more.
+    """The spectral measure of all eigenvalues, and of `zeros` zeros more.
 
     Args:
         values: The eigenvalues (n,).
         zeros: How many more there are that are zero.
-        steps: Bumps of a density have the width that so many Lanczos steps would give.
-        known: And that with the first so many eigenvalues deflated.
+        steps: Bumps of a density have the width that this many Lanczos steps would give.
+        known: And that with this many leading eigenvalues deflated.
 
     Returns:
         The measure, of variant `exact`.
@@ -207,21 +207,21 @@ def _chosen(variant: str, A: Operator, factor: Factor | None, steps: int, basis_
         fits = _basis_bytes(A, steps) <= basis_bytes
         return "full" if fits else "none"
 
-    # what was asked for, if it can be done
+    # the requested route, if it is possible
     if variant not in VARIANTS:
         known = ", ".join(VARIANTS)
         raise ValueError(f"variant must be auto or one of {known}, found {variant!r}")
     if variant == "sample" and not small:
-        found = "no factor" if factor is None else f"{factor.samples} columns"
+        described = "no factor" if factor is None else f"{factor.samples} columns"
         raise ValueError(
             "sample space needs an operator V V^T with fewer columns than "
-            f"its {A.size} rows, found {found}"
+            f"its {A.size} rows, found {described}"
         )
     return variant
 
 
 def _basis_bytes(A: Operator, steps: int) -> int:
-    """What a basis of so many vectors takes."""
+    """Bytes of a basis of `steps` vectors."""
     numbers = steps * A.size
     bits = torch.finfo(A.dtype).bits
     return numbers * bits // 8
@@ -255,16 +255,16 @@ def _runs(
         fitting = basis_bytes // _basis_bytes(A, longest)
         together = max(1, fitting)
 
-    found: list[Tridiagonal] = []
+    tridiagonals: list[Tridiagonal] = []
     settled = None
     for part in starts.split(together):
         runs = lanczos(A, part, steps=steps, orthogonal=orthogonal, locked=locked)
-        # bases are long: what is asked of the first one is asked now
+        # bases are long: the first one is used before the next is made
         if settled is None and orthogonal and len(starts) > 1:
             settled = _settled_pairs(runs[0])
-        found += [T.without_basis() for T in runs]
+        tridiagonals += [T.without_basis() for T in runs]
     if settled is None:
-        return found, torch.zeros(0, device="cpu", dtype=torch.float64)
+        return tridiagonals, torch.zeros(0, device="cpu", dtype=torch.float64)
 
     # the weights that these eigenvectors give each start vector
     values, vectors = settled
@@ -273,8 +273,8 @@ def _runs(
     lengths = torch.linalg.vector_norm(starts, dim=1, keepdim=True)
     units = starts / lengths
     expected = (units @ vectors.T).double().square().cpu()
-    simple = _are_simple(values, expected, found)
-    return found, values[simple]
+    simple = _are_simple(values, expected, tridiagonals)
+    return tridiagonals, values[simple]
 
 
 def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
@@ -340,8 +340,8 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
     # a group is values that are only rounding apart
     largest = float(values.abs().max())
     rounding = _COPY * T.precision * largest
-    apart = values.diff() > rounding
-    begins = torch.cat([apart.new_zeros(1), apart])
+    separate = values.diff() > rounding
+    begins = torch.cat([separate.new_zeros(1), separate])
     group = begins.cumsum(0)
 
     # a group has the weight of all, and their mean position

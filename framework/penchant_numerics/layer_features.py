@@ -99,7 +99,7 @@ class Factored:
             total += _inner(left.flatten(2), right.flatten(2))
 
     def _units_a_chunk(self, rows: int) -> int:
-        """Outputs of the layer whose gradients fit, for so many rows of them."""
+        """Outputs of the layer whose gradients fit, for a number of rows."""
         width = self.inputs.shape[2]
         bytes_a_unit = rows * width * self.inputs.element_size()
         return max(1, _CHUNK_BYTES // bytes_a_unit)
@@ -227,7 +227,7 @@ class TangentFeatures:
 
         Parameters without a factored layer are under the module that holds them.
         """
-        found: dict[str, Factored | Rows] = {}
+        features: dict[str, Factored | Rows] = {}
         if self.layers:
             factored = self._factored(inputs, self.layers)
             lost = [name for name in self.layers if name not in factored]
@@ -236,32 +236,32 @@ class TangentFeatures:
                     f"layer {lost[0]!r} saw the {len(inputs)} samples one by one when it was "
                     "tried, and does not on this batch"
                 )
-            found.update(factored)
+            features.update(factored)
 
         # a layer may have parameters of both kinds
         for module, rows in self._gradients(inputs).items():
-            name = f"{module} (other)" if module in found else module
-            found[name] = rows
-        return found
+            name = f"{module} (other)" if module in features else module
+            features[name] = rows
+        return features
 
     def _factored(self, inputs: Tensor, layers: Sequence[str]) -> dict[str, Factored]:
         """Inputs and errors of layers, by one backward pass an output."""
         leaves = self.outputs.leaves()
         with torch.enable_grad():
             outputs, seen = self._traced(leaves, inputs, layers)
-            places = [use.outputs for uses in seen.values() for use in uses]
+            outputs_of_uses = [use.outputs for uses in seen.values() for use in uses]
             # samples do not mix: the gradient of a sum keeps them apart
             columns = []
             for each in outputs.sum(0):
                 column = torch.autograd.grad(
                     each,
-                    places,
+                    outputs_of_uses,
                     retain_graph=True,
                     materialize_grads=True,
                 )
                 columns.append(column)
 
-        # by place, (n, C, ...), in the order in which layers were used
+        # by use, (n, C, ...), in the order in which layers were used
         errors = iter([torch.stack(each, dim=1) for each in zip(*columns)])
         return dict(self._by_sample(seen, errors, len(inputs)))
 
@@ -274,8 +274,8 @@ class TangentFeatures:
         """Layers that see samples one by one, with errors (n, k, ...) use by use."""
         for name, uses in seen.items():
             pairs = [(use.inputs, next(errors)) for use in uses]
-            alone = [self._is_by_sample(name, use.inputs, samples) for use in uses]
-            if all(alone):
+            by_sample = [self._is_by_sample(name, use.inputs, samples) for use in uses]
+            if all(by_sample):
                 yield name, self._positions(name, pairs)
 
     def _is_by_sample(self, name: str, given: Tensor, samples: int) -> bool:
@@ -327,7 +327,7 @@ class TangentFeatures:
         leaves = self.outputs.leaves()
         with torch.enable_grad():
             outputs, seen = self._traced(leaves, sample, list(self._candidates))
-            places = [use.outputs for uses in seen.values() for use in uses]
+            outputs_of_uses = [use.outputs for uses in seen.values() for use in uses]
 
             # any weights that differ: with equal ones a layer that mixes up samples would agree
             of_samples, of_outputs = _any_weights(outputs)
@@ -336,7 +336,7 @@ class TangentFeatures:
 
             # errors of all samples alike, to be weighted; and what autograd makes of weights
             options = {"retain_graph": True, "materialize_grads": True}
-            columns = torch.autograd.grad(outputs, places, alike, **options)
+            columns = torch.autograd.grad(outputs, outputs_of_uses, alike, **options)
             slopes = torch.autograd.grad(outputs, leaves, weights, **options)
         errors = iter([each[:, None] for each in columns])
         exact = dict(zip(self.outputs.layout.names, slopes))
@@ -365,10 +365,10 @@ def rows_by_module(gradients: Mapping[str, Tensor]) -> dict[str, Rows]:
         module = name.rpartition(".")[0]
         rows = value.flatten(2)
         grouped.setdefault(module, []).append(rows)
-    found = {}
+    by_module = {}
     for module, values in grouped.items():
-        found[module] = Rows(torch.cat(values, dim=2))
-    return found
+        by_module[module] = Rows(torch.cat(values, dim=2))
+    return by_module
 
 
 def _parameter(layer: str, kind: str) -> str:
@@ -381,7 +381,7 @@ def _parameter(layer: str, kind: str) -> str:
 def _any_weights(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """Weights of samples (n,) and of outputs (C,), all different."""
     samples, classes = outputs.shape
-    found = []
+    weights = []
     for count in (samples, classes):
         numbers = torch.arange(
             1,
@@ -389,8 +389,8 @@ def _any_weights(outputs: Tensor) -> tuple[Tensor, Tensor]:
             device=outputs.device,
             dtype=outputs.dtype,
         )
-        found.append(numbers.cos())
-    return found[0], found[1]
+        weights.append(numbers.cos())
+    return weights[0], weights[1]
 
 
 def _agrees(

@@ -98,7 +98,7 @@ def smaller_form(feature: Feature) -> Feature:
 
 
 def room_for(feature: Feature, samples: int) -> Feature:
-    """Features of that form for so many samples, to be filled by `put_features`."""
+    """Empty features of that form for `samples` samples, to be filled by `put_features`."""
     if isinstance(feature, Rows):
         return Rows(_empty_like(feature.rows, samples))
     return Factored(
@@ -110,7 +110,7 @@ def room_for(feature: Feature, samples: int) -> Feature:
 
 
 def _empty_like(tensor: Tensor, samples: int) -> Tensor:
-    """Room for a tensor of so many samples."""
+    """An empty tensor for `samples` samples."""
     shape = tensor.shape[1:]
     return tensor.new_empty(samples, *shape)
 

@@ -37,7 +37,7 @@ class Use(NamedTuple):
 
 
 class LayerPass:
-    """A forward pass of a batch; `errors` goes back from it as often as is asked.
+    """A forward pass of a batch; `errors` may go back from it any number of times.
 
     Args:
         outputs: What the network gives, with its graph.
@@ -56,7 +56,7 @@ class LayerPass:
 
     def inputs(self, layer: str) -> list[Tensor]:
         """What a layer saw, use by use, where it was kept."""
-        found = []
+        inputs = []
         for use in self._uses[layer]:
             if use.inputs is None:
                 raise ValueError(f"what layer {layer!r} was given was not kept")
@@ -65,8 +65,8 @@ class LayerPass:
                     f"what layer {layer!r} was given is changed in place afterwards; expected a "
                     "network that leaves the inputs of its layers as they are"
                 )
-            found.append(use.inputs)
-        return found
+            inputs.append(use.inputs)
+        return inputs
 
     def errors(self, cotangent: Tensor, *, last: bool = False) -> dict[str, list[Tensor | None]]:
         """Errors of all layers towards sum_ic cotangent_ic f_c(x_i), use by use.
@@ -81,7 +81,7 @@ class LayerPass:
         edges = []
         for uses in self._uses.values():
             edges += [use.edge for use in uses]
-        found = iter(
+        gradients = iter(
             torch.autograd.grad(
                 self._outputs,
                 edges,
@@ -93,7 +93,7 @@ class LayerPass:
         # As many as a layer has uses, in the order of layers.
         by_layer: dict[str, list[Tensor | None]] = {}
         for name, uses in self._uses.items():
-            by_layer[name] = list(itertools.islice(found, len(uses)))
+            by_layer[name] = list(itertools.islice(gradients, len(uses)))
         return by_layer
 
 

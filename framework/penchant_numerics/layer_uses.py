@@ -1,4 +1,4 @@
-"""How a network uses its linear layers: whether their first axis is the sample, at how many places.
+"""How a network uses its linear layers: is the first axis the sample, and how often are they used?
 
 Factored gradients (`layer_features`) take a layer's inputs and errors sample by sample. That means
 nothing where windows are folded into the batch (Swin), sequences come before samples (torch's own
@@ -45,7 +45,7 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
             layers[name] = module
 
     # the sizes are those of the last pass; the first axis must be right in all
-    found: dict[str, LayerUse] = {}
+    uses: dict[str, LayerUse] = {}
     for count in _TRIED:
         seen: dict[str, LayerUse] = {}
         note = _noting(layers, seen, count)
@@ -54,11 +54,11 @@ def layer_uses(outputs: Outputs, inputs: Tensor) -> dict[str, LayerUse]:
             chosen = numbers % len(inputs)
             outputs(outputs.values, inputs[chosen])
         for name, use in seen.items():
-            if name in found:
-                before = found[name].sample_first
+            if name in uses:
+                before = uses[name].sample_first
                 use.sample_first = use.sample_first and before
-            found[name] = use
-    return found
+            uses[name] = use
+    return uses
 
 
 def _noting(layers: dict[str, nn.Module], seen: dict[str, LayerUse], count: int) -> See:

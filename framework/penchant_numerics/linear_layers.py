@@ -1,4 +1,4 @@
-"""Linear layers of a network, and what each of them sees and is told.
+"""Linear layers of a network, their inputs and the gradients of their outputs.
 
 The gradient of an output in the weights of a linear layer is sum_t d_t h_t^T over the positions t
 at which the layer was used: h_t is its input there and d_t, its error, the derivative of the output
@@ -25,7 +25,7 @@ See = Callable[[str, Tensor, Tensor], Tensor]
 
 _AGREEMENT = 1e-3  # relative difference up to which two gradients are the same
 _ROUNDINGS = 100  # of the terms of a sum, which came through many layers
-_NOTHING = 1e-30  # and an absolute one, for gradients that are zero
+_EMPTY = 1e-30  # and an absolute one, for gradients that are zero
 # classes whose weights are (inputs, outputs): by name, because their packages need not be there
 _TRANSPOSED = {("transformers.pytorch_utils", "Conv1D")}
 _UNFOLDED = {"dilation": 1, "padding": 0, "stride": 1}  # and what they are on an axis of one
@@ -154,7 +154,7 @@ def is_gradient(found: Tensor, exact: Tensor, *, terms: Tensor | None = None) ->
         Whether they agree.
     """
     away = (found - exact).norm()
-    allowed = agreement(_AGREEMENT) * exact.norm() + _NOTHING
+    allowed = agreement(_AGREEMENT) * exact.norm() + _EMPTY
     if terms is not None:
         allowed = allowed + _ROUNDINGS * torch.finfo(terms.dtype).eps * terms.norm()
     return bool(away <= allowed)

@@ -63,10 +63,10 @@ class Outputs:
         right = isinstance(outputs, Tensor) and outputs.dim() in (2, 3)
         if not right:
             kind = type(outputs).__name__
-            found = getattr(outputs, "shape", kind)
+            shape = getattr(outputs, "shape", kind)
             raise ValueError(
                 "expected outputs (samples, classes), or (samples, positions, classes), "
-                f"found {found}"
+                f"found {shape}"
             )
         return outputs
 
@@ -169,9 +169,9 @@ def _recorded_pass(
 def _lacking(error: Exception) -> str | None:
     """The operation that an error of forward-mode differentiation complains about."""
     text = str(error)
-    found = re.search(r"forward AD with (\S+) that does not support it", text)
-    if found:
-        return found.group(1)
+    match = re.search(r"forward AD with (\S+) that does not support it", text)
+    if match:
+        return match.group(1)
     if "implement the jvp function for custom autograd.Function" in text:
         return "a custom autograd.Function"
     return None
@@ -299,7 +299,7 @@ def _by_dual_numbers(
     layout = outputs.layout
     with torch.enable_grad():
         values, tangent, tape = dual_pass(outputs, inputs, tangents, record=True)
-    assert tape is not None  # it was asked for
+    assert tape is not None  # it was requested
     if check:
         _compare(tape, [each.detach() for each in tangents], tangent.detach())
 

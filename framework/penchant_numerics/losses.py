@@ -3,7 +3,7 @@
 A loss of one's own is `module:function` of outputs (n, C) and labels (n, ...); it gives one number
 per sample, (n,), or their mean. Its Hessian in the parameters needs nothing else. The Gauss-Newton
 matrix J^T H J, with H the Hessian in the outputs, is a curvature only where H has no negative
-eigenvalue, which is looked at on the data.
+eigenvalue, which is computed on the data.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def own_loss(name: str) -> Loss:
         raise ValueError(f"the loss {name!r} cannot be loaded: {error}") from error
 
     def mean(outputs: Tensor, labels: Tensor) -> Tensor:
-        found = function(outputs, labels)
-        if not isinstance(found, Tensor) or found.shape not in ((), (len(outputs),)):
-            shape = tuple(getattr(found, "shape", ()))
+        value = function(outputs, labels)
+        if not isinstance(value, Tensor) or value.shape not in ((), (len(outputs),)):
+            shape = tuple(getattr(value, "shape", ()))
             expected = f"expected a tensor of one number, or one per sample ({len(outputs)},)"
-            raise ValueError(f"the loss {name!r} gives {type(found).__name__} {shape}, {expected}")
-        return found.mean()
+            raise ValueError(f"the loss {name!r} gives {type(value).__name__} {shape}, {expected}")
+        return value.mean()
 
     return mean
 
@@ -143,7 +143,7 @@ class OwnGaussNewton(Operator):
         network: A network with outputs (samples, C).
         data: Inputs and labels.
         loss: A name of `BUILT_IN`, or `module:function`.
-        batch: Samples a pass.
+        batch: Samples per pass.
 
     Raises:
         ValueError: The loss is not convex at the outputs.

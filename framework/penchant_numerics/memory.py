@@ -36,7 +36,7 @@ class MemoryWarning(UserWarning):
 
 @contextlib.contextmanager
 def budget(limit: int | None, *, per_device: int = 1) -> Iterator[None]:
-    """Let computations inside hold so many bytes.
+    """Let computations inside hold this many bytes.
 
     Args:
         limit: Bytes; None for the default of the device's type.
@@ -81,7 +81,7 @@ def fitting(
     *,
     share: float = 1.0,
 ) -> int:
-    """How many things of so many bytes each fit into a share of the budget, at least one.
+    """How many things of `each` bytes fit into a share of the budget, at least one.
 
     Args:
         each: Bytes of one of them.
@@ -165,7 +165,7 @@ def halving(work: Callable[[int], Answer], size: int, *, what: str) -> Answer:
     Args:
         work: Does everything in pieces of the size it is given, from the beginning.
         size: How much is done at once.
-        what: What is counted by it, for the warning ("samples a batch").
+        what: What is counted by it, for the warning ("samples per batch").
 
     Returns:
         What `work` returned.

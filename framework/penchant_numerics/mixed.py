@@ -50,7 +50,7 @@ _AT_MOST = 2  # times that a column may be computed, where M is applied it is on
 
 
 def column_chunk(activity: int, device: torch.device) -> int:
-    """Columns a pass: as many as caches and memory like (`make bench`).
+    """Columns per pass: as many as caches and memory like (`make bench`).
 
     Args:
         activity: Numbers in the layers of the network for one input.
@@ -68,7 +68,7 @@ class Part(NamedTuple):
 
     layers: tuple[Layer, ...]
     parameters: tuple[str, ...]
-    floats: int  # numbers a column
+    floats: int  # numbers per column
 
 
 class Columns(NamedTuple):
@@ -165,8 +165,8 @@ class MixedDerivative:
             signed = torch.cat([weights, -weights], dim=1)
             on_batch = functools.partial(of_inputs, inputs)
             pull = vjp(on_batch, parameters)[1]
-            (found,) = vmap(pull)(signed)
-            total = {name: value + found[name] for name, value in total.items()}
+            (products,) = vmap(pull)(signed)
+            total = {name: value + products[name] for name, value in total.items()}
         return total
 
     @plain_kernels()
@@ -198,7 +198,7 @@ class MixedDerivative:
     ) -> Tensor:
         """The difference, over 2h, of the output's slopes along u on both sides of each input."""
         # slopes along all cotangents, a chunk of displaced inputs at a time
-        found = []
+        products = []
         for _, inputs in self._displaced(0, self.size):
             on_batch = functools.partial(_swapped(output), inputs)
 
@@ -208,9 +208,9 @@ class MixedDerivative:
 
             slopes = vmap(slope)(dict(cotangents))
             forward, backward = slopes.chunk(2, dim=1)
-            apart = 2 * self._h
-            found.append((forward - backward) / apart)
-        return torch.cat(found, dim=1)
+            distance = 2 * self._h
+            products.append((forward - backward) / distance)
+        return torch.cat(products, dim=1)
 
     def gram_times(self, state: State, directions: Tensor) -> Tensor:
         """M^T M v for rows v of `directions` (k, D), as rows; M v is held for as many v as fit."""
@@ -221,13 +221,13 @@ class MixedDerivative:
 
         def work(together: int) -> Tensor:
             # forth and back, some rows at a time
-            found = []
+            products = []
             for rows in directions.split(together):
                 images = self.apply(state, rows)
-                found.append(self.adjoint(state, images))
-            return torch.cat(found)
+                products.append(self.adjoint(state, images))
+            return torch.cat(products)
 
-        return memory.halving(work, fits, what="directions a pass of mixed derivatives")
+        return memory.halving(work, fits, what="directions per pass of mixed derivatives")
 
     # ---- the Gram matrix
 
@@ -269,10 +269,10 @@ class MixedDerivative:
 
     def _gram_by_products(self, state: State) -> Tensor:
         """M^T (M e_i) of all inputs i, as many at a time as images fit."""
-        found = []
+        products = []
         for _, rows in self._units(0, self.size):
-            found.append(self.gram_times(state, rows))
-        total = torch.cat(found)
+            products.append(self.gram_times(state, rows))
+        total = torch.cat(products)
         return (total + total.T).mul_(0.5)
 
     def _add_part(self, total: Tensor, state: State, part: Part) -> None:
@@ -328,7 +328,7 @@ class MixedDerivative:
 
     @functools.cached_property
     def chunk(self) -> int:
-        """Columns a pass."""
+        """Columns per pass."""
         # what passes through the modules that have none inside
         leaves: dict[str, list[Tensor]] = {}
         for name, each in self.module.named_modules():
@@ -370,25 +370,25 @@ class MixedDerivative:
         """Layers whose factors are smaller than their weights; with a step, of one position."""
         exact = self.step is None
         sizes = {name: value.numel() for name, value in self.module.named_parameters()}
-        found = []
+        layers = []
         for layer in find_layers(self.module, self.point):
             possible = exact or layer.rows == 1
-            # numbers a column in either form
+            # numbers per column in either form
             weights = sum(sizes[name] for name in layer.parameters())
             factors = layer.floats(exact=exact)
             if possible and factors < weights:
-                found.append(layer)
-        return found
+                layers.append(layer)
+        return layers
 
     # ---- columns
 
     def _factors(self, state: State, part: Part) -> dict[str, Factors]:
         """Inputs and errors of the layers at the point."""
         traced = self._traced(state, part, self.point[None])
-        found = {}
+        factors = {}
         for layer in part.layers:
-            found[layer.name] = at_point(layer, traced)
-        return found
+            factors[layer.name] = at_point(layer, traced)
+        return factors
 
     def _traced(self, state: State, part: Part, inputs: Tensor) -> Traced:
         """What one backward pass gives of a part."""
@@ -479,8 +479,8 @@ class MixedDerivative:
             if part.parameters:
                 gradients = vmap(gradients_at)(inputs)
             forward, backward = _flat(gradients, part, inputs).chunk(2)
-            apart = 2 * self._h
-            yield Columns(layers, (forward - backward) / apart)
+            distance = 2 * self._h
+            yield Columns(layers, (forward - backward) / distance)
 
     # ---- inputs and outputs
 
@@ -543,7 +543,7 @@ def _swapped(output: Output) -> Callable[[Tensor, State], Tensor]:
 
 def _flat(gradients: Mapping[str, Tensor], part: Part, rows: Tensor) -> Tensor:
     """Gradients of single parameters side by side, (rows, numbers)."""
-    # what comes from a pass has one row a column
+    # what comes from a pass has one row per column
     count = len(rows)
     pieces = [gradients[name].reshape(count, -1) for name in part.parameters]
     if not pieces:

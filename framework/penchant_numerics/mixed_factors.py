@@ -264,7 +264,7 @@ def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
     Returns:
         Factors (columns, T, n).
     """
-    found = []
+    factors = []
     for inputs, errors in uses:
         # (columns, batch, t, n), both
         columns, batch = inputs.shape[:2]
@@ -277,8 +277,8 @@ def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
             seen.flatten(1, 2),
             error_rows.flatten(1, 2),
         )
-        found.append(both)
-    return joined(found, dim=1)
+        factors.append(both)
+    return joined(factors, dim=1)
 
 
 def joined(factors: Sequence[Factors], *, dim: int) -> Factors:
@@ -297,7 +297,7 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
         both: Factors (2 columns, T, n): those of all forward displacements, then backward.
         step: The h.
     """
-    apart = 2 * step
+    distance = 2 * step
     h_forward, h_backward = both.inputs.chunk(2)
     d_forward, d_backward = both.errors.chunk(2)
     means = Factors(
@@ -305,8 +305,8 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
         (d_forward + d_backward) / 2,
     )
     differences = Factors(
-        (h_forward - h_backward) / apart,
-        (d_forward - d_backward) / apart,
+        (h_forward - h_backward) / distance,
+        (d_forward - d_backward) / distance,
     )
     return means, differences
 

@@ -205,7 +205,7 @@ def directions_of(
     centred: bool = False,
     conventions: Mapping[str, str] | None = None,
 ) -> Directions:
-    """Eigenvectors of a streamed moment of one vector a network.
+    """Eigenvectors of a streamed moment of one vector per network.
 
     Only as many of them as there are networks mean anything, so no more are given.
 
@@ -324,8 +324,8 @@ def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Gener
     moment = SecondMoment(size, device=squared_norms.device)
     for norms in squared_norms.split(_SIMULATED):
         moment.add(_sphere(norms, size, generator))
-    found: Tensor = torch.linalg.eigvalsh(moment.matrix())
-    return found
+    spectrum: Tensor = torch.linalg.eigvalsh(moment.matrix())
+    return spectrum
 
 
 def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Tensor:

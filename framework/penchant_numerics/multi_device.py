@@ -22,7 +22,7 @@ Curvature = type[GaussNewton] | type[Hessian]
 
 
 def neighbours(first: torch.device, count: int) -> list[torch.device]:
-    """So many devices of the kind of the first, which comes first; the others follow it in a ring.
+    """`count` devices of the kind of the first, which comes first; the others follow it in a ring.
 
     >>> neighbours(torch.device("cpu"), 1)
     [device(type='cpu')]
@@ -37,11 +37,11 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
 
     # a ring, which begins with the first
     start = first.index or 0
-    found = []
+    neighbours = []
     for position in range(count):
         number = (start + position) % there
-        found.append(torch.device(first.type, number))
-    return found
+        neighbours.append(torch.device(first.type, number))
+    return neighbours
 
 
 def multi_device(
@@ -51,7 +51,7 @@ def multi_device(
     *,
     devices: Sequence[torch.device],
     **options: Any,
-) -> Operator:
+) -> GaussNewton | Hessian | OverDevices:
     """An operator whose products are shared by devices; a plain one where there is only one.
 
     Args:
@@ -77,7 +77,7 @@ class OverDevices(Operator):
         network: The network, on the first device.
         data: Inputs (n, ...) and labels there.
         devices: At least one device.
-        batch: Samples a pass; what a single device would have by default.
+        batch: Samples per pass; what a single device would have by default.
         options: What `kind` takes.
     """
 
@@ -204,12 +204,12 @@ class OverDevices(Operator):
 
     def _adjoint(self, rows: Tensor) -> Tensor:
         """V^T v for rows v (k, size)."""
-        found = []
+        products = []
         for position, number, inputs in self._in_turn():
             operator = self._gauss_newton(position)
             part = operator.adjoint_part(rows.to(operator.device), number, inputs)
-            found.append(part.to(self.device))
-        return torch.cat(found, dim=1).flatten(1)
+            products.append(part.to(self.device))
+        return torch.cat(products, dim=1).flatten(1)
 
 
 def _chosen(

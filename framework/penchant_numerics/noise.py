@@ -123,11 +123,11 @@ def _drawn(
     if generator.device.type == device.type:
         return make(generator=generator, device=device)
     if device.type == "cuda":
-        found = make(generator=generator, device=generator.device)
-        return found.to(device)
+        noise = make(generator=generator, device=generator.device)
+        return noise.to(device)
     # no generator of its own: its factories draw from the global one of the host
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.set_state(generator.get_state())
-        found = make(device=device)
+        noise = make(device=device)
         generator.set_state(torch.default_generator.get_state())
-    return found
+    return noise

@@ -123,11 +123,11 @@ class Operator:
 
     def _check(self, given: Tensor, shape: tuple[int, ...]) -> None:
         """Refuse what has another shape, or is elsewhere."""
-        found = tuple(given.shape)
+        actual = tuple(given.shape)
         here = _same_device(given.device, self.device)
-        if found != shape or not here:
+        if actual != shape or not here:
             raise ValueError(
-                f"expected a tensor {shape} on {self.device}, found {found} on {given.device}"
+                f"expected a tensor {shape} on {self.device}, found {actual} on {given.device}"
             )
 
     def __matmul__(self, other: Tensor) -> Tensor:
@@ -171,11 +171,11 @@ class Operator:
             return inside.square().sum(1)
 
         # row by row: a block in double precision may be large
-        found = []
+        values = []
         for v, Av in zip(rows, self.multiply_rows(rows)):
             products = v.to(wide) * Av.to(wide)
-            found.append(products.sum())
-        return torch.stack(found)
+            values.append(products.sum())
+        return torch.stack(values)
 
     def exact_trace(self) -> float | None:
         """The trace where it costs next to nothing, else nothing."""
@@ -215,9 +215,9 @@ class Operator:
             count = min(block, samples - start)
             signs = random_signs(count, self, generator=generator)
             values.append(self.quadratic(signs))
-        found = torch.cat(values)
-        mean = float(found.mean())
-        stderr = float(found.std()) / math.sqrt(samples)
+        estimates = torch.cat(values)
+        mean = float(estimates.mean())
+        stderr = float(estimates.std()) / math.sqrt(samples)
         return TraceEstimate(mean, stderr, samples)
 
     def dense(self, *, block: int = 64) -> Tensor:
@@ -433,7 +433,7 @@ class Sum(Operator):
             raise ValueError(f"terms of a sum must have one size, found {sizes}")
         self.terms = list(terms)
 
-        # where terms say different things, the first is heard
+        # where terms have different conventions, the first one counts
         self.conventions = {}
         for term in reversed(terms):
             self.conventions.update(term.conventions)

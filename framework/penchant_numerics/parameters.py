@@ -48,9 +48,9 @@ def select(
 
     found = {}
     for name, value in named.items():
-        wanted = patterns is None or _matches_any(name, patterns)
+        chosen = patterns is None or _matches_any(name, patterns)
         frozen = trainable_only and not value.requires_grad
-        if wanted and not frozen:
+        if chosen and not frozen:
             found[name] = value.detach()
     return found
 
@@ -85,8 +85,8 @@ def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> Non
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
     """Whether one of the patterns names a parameter."""
-    found = [pattern for pattern in patterns if _matches(name, pattern)]
-    return bool(found)
+    matching = [pattern for pattern in patterns if _matches(name, pattern)]
+    return bool(matching)
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -130,8 +130,8 @@ class Layout:
         """Refuse parameters of several precisions, or on several devices."""
         expected = (self.device, self.dtype)
         for name, value in tensors.items():
-            found = (value.device, value.dtype)
-            if found != expected:
+            kind = (value.device, value.dtype)
+            if kind != expected:
                 raise ValueError(
                     "parameters must have one precision and one device: "
                     f"{name} is {value.dtype} on {value.device}, "
@@ -153,7 +153,7 @@ class Layout:
         return dict(zip(self.names, tensors))
 
     def join(self, tensors: Sequence[Tensor], *, leading: int = 0) -> Tensor:
-        """The flat row (..., size) of tensors (..., *shape) with so many leading dimensions."""
+        """The flat row (..., size) of tensors (..., *shape) with this many leading dimensions."""
         flat = []
         for each in tensors:
             # a scalar parameter has nothing to flatten
@@ -213,7 +213,7 @@ class Unchanged:
         if not differ:
             return None
 
-        # asked of a device once for all parameters, because the host waits for the answer
+        # read from the device once for all parameters, because the host waits for it
         changed = torch.stack(differ)
         if not changed.any():
             return None

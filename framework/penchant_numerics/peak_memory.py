@@ -2,7 +2,7 @@
 
 What autograd keeps for a backward pass cannot be read off the graph: saved tensors, tangents, and
 buffers of operations are all hidden in it. But everything passes through the dispatcher, so that
-storages can be noted when they are made, and asked later whether they are still alive.
+storages can be noted when they are made, and checked later for whether they are still alive.
 """
 
 from __future__ import annotations

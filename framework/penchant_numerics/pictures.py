@@ -2,7 +2,7 @@
 
 Every function draws into given `axes`, or into a figure of its own, and returns the figure. Figures
 are `matplotlib.figure.Figure`, never pyplot's, so drawing leaves no trace. What a picture shows is
-said by `captioned`: a title on it and a caption beside it, which the report prints.
+set by `captioned`: a title on it and a caption beside it, which the report prints.
 
 Only modules that draw import this one, because it imports matplotlib.
 """
@@ -149,7 +149,7 @@ def _null_band(axes: Axes, null: Array, spread: ArrayLike | None, label: str) ->
 
 
 def _above_rounding(values: Array) -> Array:
-    """Values, not a number where they are zero to rounding: a logarithm has no place for them."""
+    """Values, not a number where they are zero to rounding: a logarithmic axis cannot show them."""
     if not len(values):
         return values
     floor = max(0.0, _ROUNDING * values.max())
@@ -159,7 +159,7 @@ def _above_rounding(values: Array) -> Array:
 def _band(axes: Axes, middle: Array, half: Array, colour: str) -> None:
     """A band around a curve."""
     positions = np.arange(len(middle))
-    # below zero a logarithmic axis has no place: the band ends far under the curve instead
+    # a logarithmic axis cannot show zero: the band ends far under the curve instead
     low = np.maximum(middle - half, middle / 10)
     high = middle + half
     axes.fill_between(
@@ -536,7 +536,7 @@ def heat_map(
 
 
 def _few_positions(axis: Axis, positions: Sequence[float], most: int) -> None:
-    """Write every so many of the positions."""
+    """Write every n-th of the positions."""
     count = len(positions)
     every = math.ceil(count / most)
     chosen = range(0, count, max(1, every))

@@ -20,7 +20,7 @@ _COLUMNS = 2**14  # entries of all rows that are in double precision at once
 
 
 def by_rows(vectors: int, size: int) -> bool:
-    """Whether a moment of so many vectors is known by its rows: a rule of the two numbers alone.
+    """Whether a moment is stored as its rows: a rule of the two numbers only.
 
     >>> by_rows(16, 3 * 224 * 224), by_rows(200, 1024), by_rows(5000, 3072)
     (True, False, False)
@@ -157,7 +157,7 @@ def directions_of_rows(
     parts: int = 8,
     conventions: Mapping[str, str] | None = None,
 ) -> Directions:
-    """Eigenvectors of the second moment of one vector a network, from the vectors.
+    """Eigenvectors of the second moment of one vector per network, from the vectors.
 
     Args:
         rows: Vectors (networks, size), fewer than inputs.

@@ -217,11 +217,11 @@ def calibrate(network: nn.Module, inputs: Tensor) -> None:
 
 def _tracking(network: nn.Module) -> list[_BatchNorm]:
     """Layers that have running statistics."""
-    found = []
+    modules = []
     for module in network.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
-            found.append(module)
-    return found
+            modules.append(module)
+    return modules
 
 
 def _statistics(norm: _BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
@@ -237,14 +237,14 @@ def _uses(
     sample: Tensor,
 ) -> Counter[_BatchNorm]:
     """How often a pass uses each layer, in the order in which it meets them."""
-    found: Counter[_BatchNorm] = Counter()
+    uses: Counter[_BatchNorm] = Counter()
 
     def note(module: _BatchNorm, given: tuple[Tensor, ...]) -> None:
-        found[module] += 1
+        uses[module] += 1
 
     with _hooked(norms, note):
         network(sample)
-    return found
+    return uses
 
 
 def _calibrate_at_once(

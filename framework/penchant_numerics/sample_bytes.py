@@ -27,7 +27,7 @@ class PassBytes(NamedTuple):
     a_sample: int
 
     def of(self, samples: int) -> int:
-        """Bytes of a pass of so many samples."""
+        """Bytes of a pass of `samples` samples."""
         return self.fixed + samples * self.a_sample
 
 
@@ -59,7 +59,7 @@ def _compared(work: Callable[[Tensor], object], inputs: Tensor, one: int) -> Pas
 
 
 def _some(inputs: Tensor, count: int) -> Tensor:
-    """So many samples, even where there are fewer."""
+    """`count` samples, with repetition where there are fewer."""
     numbers = torch.arange(count, device=inputs.device)
     return inputs[numbers % len(inputs)]
 
@@ -79,12 +79,12 @@ def fitting_batch(
     largest: int,
     share: float = PASS_SHARE,
 ) -> int:
-    """Samples a pass: as many as are wanted, or as many as fit into a share of the budget.
+    """Samples per pass: at most `largest`, and as many as fit into a share of the budget.
 
     Args:
         work: Passes a batch, and does with it what every batch will have done.
         inputs: Samples (n, ...).
-        largest: As many as are wanted.
+        largest: At most this many.
         share: Part of the budget that a pass may take.
 
     Returns:

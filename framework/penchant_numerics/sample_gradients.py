@@ -59,7 +59,7 @@ def _one_by_one(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
     rows = []
     for x in inputs:
         leaves = outputs.leaves()
-        # one forward pass a sample, and a backward pass an output
+        # one forward pass per sample, and one backward pass per output
         with torch.enable_grad():
             made = outputs(leaves, x[None])[0]
         for value in made:

@@ -30,7 +30,7 @@ def sample_input_gradients(network: nn.Module, samples: Samples, *, batch: int =
     Args:
         network: A network in evaluation mode, whose samples do not mix.
         samples: Inputs (samples, *shape), and labels where there are more than two outputs.
-        batch: Samples a pass.
+        batch: Samples per pass.
 
     Returns:
         Gradients (samples, D).
@@ -39,15 +39,15 @@ def sample_input_gradients(network: nn.Module, samples: Samples, *, batch: int =
         ValueError: There are more than two outputs, and labels are not classes.
     """
     prepared = safe(network)
-    found = []
+    gradients = []
     for start in range(0, len(samples.labels), batch):
         some = samples.select(slice(start, start + batch))
         inputs = some.inputs.detach().clone().requires_grad_()
         outputs = prepared(inputs)
         # the sum keeps samples apart
         (gradient,) = torch.autograd.grad(_chosen(outputs, some.labels).sum(), inputs)
-        found.append(gradient.flatten(1).detach())
-    return torch.cat(found)
+        gradients.append(gradient.flatten(1).detach())
+    return torch.cat(gradients)
 
 
 def _chosen(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -64,7 +64,10 @@ def directions_of_gradients(rows: Tensor) -> Directions:
     """The second moment of gradients (samples, D) of one network, sample by sample.
 
     Returns:
-        As of an estimator, with samples in the place of networks.
+        As of an estimator, with samples instead of networks.
+
+    Raises:
+        ValueError: Where there are fewer samples than groups of the jackknife.
     """
     count, size = rows.shape
     if by_rows(count, size):
@@ -72,6 +75,8 @@ def directions_of_gradients(rows: Tensor) -> Directions:
     moment = GroupedMoment(size, device=rows.device)
     # parts that differ by a sample would be taken for spread
     groups = len(moment.parts)
+    if count < groups:
+        raise ValueError(f"the moment over samples needs at least {groups} of them, found {count}")
     moment.add(rows[: count // groups * groups])
     return directions_of(moment)
 

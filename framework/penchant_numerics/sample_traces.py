@@ -2,7 +2,7 @@
 
 A sample's part is J^T L L^T J, with the Hessian L L^T of the loss in the outputs: its trace is the
 sum over the columns l of L of |J^T l|^2. So a batch passes forth once and back once a column, and
-what arrives at a layer becomes one number a sample at once: of one column and one layer at a time
+what arrives at a layer becomes one number per sample at once: of one column and one layer at a time
 there is more than that. No gradient of a linear layer is formed where pairs of positions are
 cheaper: |sum_t delta_t h_t^T|^2 = sum_ts (h_t . h_s)(delta_t . delta_s).
 """
@@ -49,7 +49,7 @@ def sample_traces(
         inputs: Samples (n, ...).
         loss: `cross-entropy` or `squared-error`.
         parameters: Names or patterns of parameters; all by default.
-        batch: Samples a pass; fewer where memory says so.
+        batch: Samples per pass; fewer where memory says so.
         memory: Bytes that passes may take; the budget by default.
 
     Returns:
@@ -66,19 +66,19 @@ def sample_traces(
             f"expected outputs (samples, classes), found {shape[0]} x {shape[1]} of a sequence; "
             "give `sequence_columns.gauss_newton_columns` of the network instead"
         )
-    wanted = batch or batch_size(inputs.device)
+    requested = batch or batch_size(inputs.device)
     given: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if memory is not None:
         given = bytes_allowed.budget(memory)
     with given, floating_inputs(network, inputs, outputs.layout.dtype) as floating:
         passes = _Passes(outputs, floating[:_TRIED], loss)
-        size = fitting_batch(passes.measured, floating, largest=wanted)
+        size = fitting_batch(passes.measured, floating, largest=requested)
 
         def work(samples: int) -> Tensor:
             traces = [passes.traces(part) for part in floating.split(samples)]
             return torch.cat(traces)
 
-        return bytes_allowed.halving(work, size, what="samples a pass of traces")
+        return bytes_allowed.halving(work, size, what="samples per pass of traces")
 
 
 class _Passes:
@@ -109,7 +109,7 @@ class _Passes:
         self._vectorised = True
 
     def traces(self, inputs: Tensor, *, first: int | None = None) -> Tensor:
-        """Traces (n,) of a batch; with `first`, of so many columns only."""
+        """Traces (n,) of a batch; with `first`, of this many columns only."""
         total = torch.zeros(len(inputs), device=inputs.device, dtype=inputs.dtype)
         # the graph of the layers' pass is gone when other parameters have theirs
         outputs = self._add_layers(total, inputs, first)
@@ -119,7 +119,7 @@ class _Passes:
         return total
 
     def measured(self, inputs: Tensor) -> None:
-        """Two columns hold as much as all: each takes the place of the one before."""
+        """Two columns take as much memory as all: each replaces the one before."""
         self.traces(inputs, first=2)
 
     def _add_layers(

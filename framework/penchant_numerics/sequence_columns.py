@@ -29,7 +29,7 @@ from penchant_numerics.sequences import IGNORED, are_sequences, positions_counte
 from torch import Generator, Tensor, nn
 
 DRAWS = 16  # of the labels of a sequence, where there are more
-_CHUNK = 8  # sequences a pass, where labels are drawn
+_CHUNK = 8  # sequences per pass, where labels are drawn
 
 # takes the outputs (m, positions, C) of sequences and their numbers, and gives (m, k)
 Combine = Callable[[Tensor, Tensor], Tensor]
@@ -215,10 +215,10 @@ def sampled_outputs(
     """
     every = Outputs(network).sample_shape(inputs).numel()
     chances = torch.rand(len(inputs), count, generator=generator, device="cpu").double()
-    places = (chances * every).long().to(inputs.device)
+    positions = (chances * every).long().to(inputs.device)
 
     def combine(outputs: Tensor, chosen: Tensor) -> Tensor:
-        return outputs.flatten(1).gather(1, places[chosen])
+        return outputs.flatten(1).gather(1, positions[chosen])
 
     return OfSequences(network, inputs, combine)
 
@@ -243,20 +243,20 @@ def drawn_labels(
         Classes.
     """
     outputs = Outputs(network)
-    found = []
+    labels_of_draws = []
     for part in inputs.split(_CHUNK):
         made = outputs(outputs.values, part)
         shares = made.flatten(0, 1).float().softmax(-1).cpu()
         labels = torch.multinomial(shares, draws, replacement=True, generator=generator)
-        found.append(labels.T.unflatten(1, made.shape[:2]).transpose(0, 1))
-    return torch.cat(found).to(inputs.device)
+        labels_of_draws.append(labels.T.unflatten(1, made.shape[:2]).transpose(0, 1))
+    return torch.cat(labels_of_draws).to(inputs.device)
 
 
 def _picked(logs: Tensor, labels: Tensor) -> Tensor:
     """Sums (m, k) of logs (m, positions, C) at labels (m, k, positions), those ignored left out."""
     counted = labels != IGNORED
-    places = labels.clamp(min=0).transpose(1, 2)  # (m, positions, k)
-    values = logs.gather(-1, places).transpose(1, 2)
+    positions = labels.clamp(min=0).transpose(1, 2)  # (m, positions, k)
+    values = logs.gather(-1, positions).transpose(1, 2)
     return (values * counted).sum(-1)
 
 
@@ -264,5 +264,5 @@ def refuse_other_labels(labels: Tensor | None) -> None:
     """Refuse labels that are not those of sequences."""
     if are_sequences(labels):
         return
-    found = "none" if labels is None else f"{tuple(labels.shape)} of {labels.dtype}"
-    raise ValueError(f"expected whole-number labels (samples, positions), found {found}")
+    described = "none" if labels is None else f"{tuple(labels.shape)} of {labels.dtype}"
+    raise ValueError(f"expected whole-number labels (samples, positions), found {described}")

@@ -56,10 +56,10 @@ def as_rows(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return outputs, labels
     if labels.shape[:2] != outputs.shape[:2]:
         expected = " x ".join(map(str, outputs.shape[:2]))
-        found = " x ".join(map(str, labels.shape))
+        shape = " x ".join(map(str, labels.shape))
         raise ValueError(
             "outputs are (samples, positions, classes) and "
-            f"need labels of {expected}, found {found}"
+            f"need labels of {expected}, found {shape}"
         )
     return outputs.flatten(0, 1), labels.flatten(0, 1)
 

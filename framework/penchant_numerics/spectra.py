@@ -66,14 +66,14 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
     # across each gap of the window, the largest first
     before = kept[first - 1 : last]
     behind = kept[first : last + 1]
-    ratios, places = (before / behind).sort(descending=True, stable=True)
+    ratios, positions = (before / behind).sort(descending=True, stable=True)
 
     # the next largest tells how far it stands out
     largest = float(ratios[0])
     second = 1.0
     if len(ratios) > 1:
         second = float(ratios[1])
-    position = first + int(places[0])
+    position = first + int(positions[0])
     return Gap(position, largest, largest / second)
 
 
@@ -207,10 +207,10 @@ def log_densities(
 
     own = [density(measure).grid for measure in measures.values()]
     grid = spanning_grid(own, points=points)
-    found = {}
+    densities = {}
     for name, measure in measures.items():
-        found[name] = density(measure, grid)
-    return found
+        densities[name] = density(measure, grid)
+    return densities
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class LogGrid:
 
     def density(self, measure: Quadrature) -> tuple[Tensor, Tensor | None]:
         """The density (points,), and its standard error over start vectors where it has several."""
-        found = []
+        densities = []
         for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
             if measure.variant == "exact":
                 # eigenvalues may be millions
@@ -246,40 +246,40 @@ class LogGrid:
                 # a node with a larger residual stands for many eigenvalues
                 resolved = residuals <= RESOLVED * nodes.abs()
                 density = self._smoothed(nodes, weights, resolved)
-            found.append(density)
+            densities.append(density)
 
         # the mean over start vectors, where there are several
-        runs = torch.stack(found)
+        runs = torch.stack(densities)
         stderr = None
         if len(runs) > 1:
             stderr = runs.std(0) / math.sqrt(len(runs))
         return runs.mean(0), stderr
 
-    def _places(self, nodes: Tensor) -> Tensor:
+    def _positions(self, nodes: Tensor) -> Tensor:
         """Where eigenvalues stand on the grid."""
         sizes = nodes.abs() + self.floor
         return sizes.log10()
 
     def _smoothed(self, nodes: Tensor, weights: Tensor, resolved: Tensor) -> Tensor:
         """Gaussian bumps; unresolved nodes reach half the way to others of their kind."""
-        places = self._places(nodes)
-        places, order = places.sort()
+        positions = self._positions(nodes)
+        positions, order = positions.sort()
         many = ~resolved[order]
 
         # distances between neighbours that both stand for many
         both = many[1:] & many[:-1]
-        apart = places.diff() * both
+        gaps = positions.diff() * both
 
         # to the left, and to the right
-        end = places.new_zeros(1)
-        left = torch.cat([end, apart])
-        right = torch.cat([apart, end])
+        end = positions.new_zeros(1)
+        left = torch.cat([end, gaps])
+        right = torch.cat([gaps, end])
         reach = torch.maximum(left, right) / 2
 
         # a bump cannot be narrower than all others
         variances = reach.square() + self.width**2
         widths = variances.sqrt()
-        return self._bumps(places, weights[order], widths)
+        return self._bumps(positions, weights[order], widths)
 
     def _sorted_and_smoothed(self, nodes: Tensor, weights: Tensor) -> Tensor:
         """The same for eigenvalues, which may be millions: first they are put in finer cells."""
@@ -288,33 +288,33 @@ class LogGrid:
         count = len(self.centres) * _FINE
 
         # the mass in each fine cell
-        cells = (self._places(nodes) - low) / step
+        cells = (self._positions(nodes) - low) / step
         cells = cells.long().clamp(0, count - 1)
         mass = torch.zeros(count, device="cpu", dtype=torch.float64)
         mass = mass.index_add(0, cells, weights)
 
         # a bump at the middle of each that has any
         used = torch.nonzero(mass)[:, 0]
-        places = low + (used + 0.5) * step
+        positions = low + (used + 0.5) * step
         widths = torch.full_like(mass[used], self.width)
-        return self._bumps(places, mass[used], widths)
+        return self._bumps(positions, mass[used], widths)
 
     def _bumps(
         self,
-        places: Tensor,
+        positions: Tensor,
         weights: Tensor,
         widths: Tensor,
     ) -> Tensor:
         """Mean density in each cell of weighted Gaussians; what lies beyond is in the end cells."""
-        distances = (self.edges[:, None] - places) / widths
+        distances = (self.edges[:, None] - positions) / widths
         below = torch.special.ndtr(distances)  # (points + 1, nodes)
 
         # nothing is lost beyond the ends
         below[0] = 0.0
         below[-1] = 1.0
         shares = below.diff(dim=0) * weights
-        found: Tensor = shares.sum(1) / self.spacing
-        return found
+        bumps: Tensor = shares.sum(1) / self.spacing
+        return bumps
 
 
 def common_log_grid(
@@ -332,7 +332,7 @@ def common_log_grid(
         measures: The spectra; the first sets the floor.
         floor: What is added to |eigenvalue|, relative to the largest of the first spectrum.
         points: Cells of the grid.
-        steps: Bumps are as wide as Lanczos of so many steps makes them.
+        steps: Bumps are as wide as Lanczos with this many steps makes them.
         kappa: Sets the width of bumps.
         margin: Share of the range that is left free on both sides.
 

@@ -150,16 +150,16 @@ def log_density(
     if grid is None:
         grid = bumps.grid(points)
     # the same bumps, at other positions
-    found = bumps.density(measure, positions, grid)
-    return replace(found, log=True, epsilon=epsilon)
+    density = bumps.density(measure, positions, grid)
+    return replace(density, log=True, epsilon=epsilon)
 
 
 def _range(low: float, high: float) -> float:
     """How far two ends are apart; a multiple of the identity has no range but rounding."""
-    apart = high - low
+    distance = high - low
     largest = max(abs(low), abs(high))
-    if apart > _ROUNDING * largest:
-        return apart
+    if distance > _ROUNDING * largest:
+        return distance
     return 0.0
 
 
@@ -191,7 +191,7 @@ class Bumps:
             margin: Share of the range that is left free on both sides.
 
         Returns:
-            Bumps as wide as so many steps resolve.
+            Bumps as wide as this many steps resolve.
         """
         # what has no range is as wide as it is large
         low, high = ends
@@ -199,7 +199,7 @@ class Bumps:
         widened = 1 + 2 * margin
         half = extent / 2 * widened
 
-        # the width that so many steps resolve
+        # the width that this many steps resolve
         inside = _range(*bulk) or extent
         sharpness = math.sqrt(8 * math.log(kappa))
         relative = 2 / ((measure.steps - 1) * sharpness)
@@ -232,10 +232,10 @@ class Bumps:
         Returns:
             The density, with its standard error where there are several start vectors.
         """
-        found = []
+        densities = []
         for position, weights in zip(positions, measure.weights):
-            found.append(self._cells(grid, position, weights))
-        each = torch.stack(found)
+            densities.append(self._cells(grid, position, weights))
+        each = torch.stack(densities)
         starts = len(each)
 
         # one start vector says nothing of its error

@@ -106,10 +106,10 @@ class OneByOne:
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Outputs (networks, points, outputs) at these inputs."""
-        found = []
+        chunks = []
         for network in self.networks():
-            found.append(outputs(network, inputs, chunk=CHUNK))
-        return torch.stack(found)
+            chunks.append(outputs(network, inputs, chunk=CHUNK))
+        return torch.stack(chunks)
 
     def networks(self) -> list[nn.Module]:
         """The networks as they are now."""
@@ -159,7 +159,7 @@ def can_stack(network: nn.Module, recipe: Recipe) -> bool:
 
 
 def group_size(device: torch.device) -> int:
-    """Networks a shard: one on a CPU, where shards spread over cores, and many on a GPU."""
+    """Networks per shard: one on a CPU, where shards spread over cores, and many on a GPU."""
     if device.type == "cpu":
         return 1
     return STACKED
@@ -173,15 +173,15 @@ def groups(count: int, device: torch.device) -> list[list[int]]:
     """
     size = group_size(device)
     numbers = list(range(count))
-    found = []
+    groups = []
     for first in range(0, count, size):
         last = first + size
-        found.append(numbers[first:last])
-    return found
+        groups.append(numbers[first:last])
+    return groups
 
 
 def recorded_steps(total: int, every: int) -> list[int]:
-    """Steps at which a training is looked at: its start, every so many, and its end.
+    """Steps at which a training is evaluated: its start, every `every` steps, and its end.
 
     >>> recorded_steps(10, 4)
     [0, 4, 8, 10]

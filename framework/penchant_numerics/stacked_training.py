@@ -141,7 +141,7 @@ class Stacked:
         together = torch.cat([found for _, _, found in steps])
         values = iter(together.double().tolist())
         for step, active, _ in steps:
-            # one value a network, step by step
+            # one value per network, step by step
             for number, loss in zip(active, values):
                 if losses is not None:
                     losses(number, step, loss)
@@ -204,12 +204,12 @@ class Stacked:
     def _leave(self, ended: list[bool]) -> None:
         """Put networks aside that have ended; the others go on in a smaller stack."""
         staying = []
-        for place, end in enumerate(ended):
+        for row, end in enumerate(ended):
             if end:
-                number = self._active[place]
-                self._ended[number] = _slice_of(self._state, place)
+                number = self._active[row]
+                self._ended[number] = _slice_of(self._state, row)
             else:
-                staying.append(place)
+                staying.append(row)
 
         # what the optimiser remembers of those that stay
         remembered = {}
@@ -218,7 +218,7 @@ class Stacked:
             remembered[name] = _stacked_parts(memory, staying)
 
         # a stack of these, and an optimiser that goes on from there
-        self._active = [self._active[place] for place in staying]
+        self._active = [self._active[row] for row in staying]
         self._epoch_losses = self._epoch_losses[staying]
         self._last_losses = self._last_losses[staying]
         for name, tensor in self._state.items():
@@ -248,8 +248,8 @@ class Stacked:
         """Copies of the networks as they are now, stacked, in their order."""
         # those that have ended, and those that still go on
         states = dict(self._ended)
-        for place, number in enumerate(self._active):
-            states[number] = _slice_of(self._state, place)
+        for row, number in enumerate(self._active):
+            states[number] = _slice_of(self._state, row)
         ordered = [states[number] for number in range(len(self.steps))]
         stacked = _stack_states(ordered)
         return Ensemble(self.module, stacked, "trained")
@@ -310,7 +310,7 @@ class _Batches:
         self.labels = _stack_or_expand(labels)
         self.count = self.inputs.shape[1]
 
-        # orders of the epoch at hand, and who asked for a batch last
+        # orders of the current epoch, and which training took the last batch
         self._epoch: int | None = None
         self._orders: Tensor | None = None
         self._active: list[int] = []
@@ -342,7 +342,7 @@ class _Batches:
             self._epoch = epoch
             self._orders = self._shuffled(epoch)
 
-        # so many behind those of earlier steps
+        # this many after those of earlier steps
         first = position * self.size
         last = first + self.size
         rows = self._orders[chosen, first:last]
@@ -437,11 +437,11 @@ def _bytes_of_a_step(
     recipe: Recipe,
     count: int,
 ) -> tuple[int, int]:
-    """Bytes that a forward pass of so many samples keeps, and the most alive in a step of them."""
-    # as many as are asked for, some of them again where there are fewer
+    """Bytes that a forward pass of `count` samples keeps, and the peak in a step of them."""
+    # as many as requested, with repetition where there are fewer
     numbers = torch.arange(count, device=samples.labels.device)
-    places = numbers % len(samples.labels)
-    some = samples.select(places)
+    positions = numbers % len(samples.labels)
+    some = samples.select(positions)
     with LiveBytes(peaks=True) as live:
         trial = Stacked([network], [some], recipe, seeds=[0])
         trial.module.train()
@@ -474,7 +474,7 @@ def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
 
     The norm is that of each network over all its parameters, as `clip_grad_norm_` has it for one.
     """
-    # a norm a network
+    # one norm per network
     gradients = [each.grad for each in parameters if each.grad is not None]
     norms = []
     for each in gradients:
@@ -492,28 +492,28 @@ def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
 
 def stacked_weights(ensemble: Ensemble) -> dict[str, Tensor]:
     """Stacked parameters with at least two axes."""
-    found = {}
+    weights = {}
     for name, value in ensemble.module.named_parameters():
         if value.ndim > 1:
-            found[name] = ensemble.state[name]
-    return found
+            weights[name] = ensemble.state[name]
+    return weights
 
 
-def _slice_of(state: State, place: int) -> State:
+def _slice_of(state: State, row: int) -> State:
     """A copy of one network's part of a stacked state."""
     part = {}
     for name, tensor in state.items():
-        part[name] = tensor[place].detach().clone()
+        part[name] = tensor[row].detach().clone()
     return part
 
 
-def _stacked_parts(memory: Mapping[str, Any], places: list[int]) -> dict[str, Any]:
+def _stacked_parts(memory: Mapping[str, Any], positions: list[int]) -> dict[str, Any]:
     """The parts of what an optimiser remembers: moments are stacked, counters are not."""
     kept = {}
     for key, value in memory.items():
         kept[key] = value
         if isinstance(value, Tensor) and value.ndim > 0:
-            kept[key] = value[places]
+            kept[key] = value[positions]
     return kept
 
 

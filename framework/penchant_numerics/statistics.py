@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NotRequired, TypeAlias, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypeAlias, TypedDict, overload
 
 import numpy as np
 import torch
@@ -29,15 +29,19 @@ Array: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | float
 Value: TypeAlias = float | Array
 
-# Below so many draws of a null no p-value could be small enough; the spread of the draws decides.
+# With fewer draws of a null no p-value could be small enough; the spread of the draws decides.
 FEWEST_DRAWS = 199
-# Up to so many pairs a rank correlation is compared with all n! orders.
+# Up to this many pairs a rank correlation is compared with all n! orders.
 _ALL_ORDERS = 9
 
 
 # ---- means and their errors
 
 
+@overload
+def mean_and_stderr(values: Sequence[float], axis: int = -1) -> tuple[float, float | None]: ...
+@overload
+def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | None]: ...
 def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | None]:
     """The mean of independent values and its standard error.
 
@@ -64,6 +68,10 @@ def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | Non
     return _plain(mean), _plain(stderr)
 
 
+@overload
+def binomial_stderr(share: float, count: int) -> float: ...
+@overload
+def binomial_stderr(share: Numbers, count: int) -> Value: ...
 def binomial_stderr(share: Numbers, count: int) -> Value:
     """The standard error of a share of `count` independent samples.
 
@@ -251,15 +259,19 @@ def _crossed_variances(table: Array) -> tuple[Array, Array, Array]:
 
     freedom = (trainings - 1) * (samples - 1)
     left = np.square(rest).sum(both) / max(freedom, 1) / (trainings * samples)
-    nothing = np.zeros_like(left)
-    between_trainings = by_training.var(both, ddof=1) / trainings if trainings > 1 else nothing
-    between_samples = by_sample.var(both, ddof=1) / samples if samples > 1 else nothing
+    zeros = np.zeros_like(left)
+    between_trainings = by_training.var(both, ddof=1) / trainings if trainings > 1 else zeros
+    between_samples = by_sample.var(both, ddof=1) / samples if samples > 1 else zeros
     return between_trainings, between_samples, left
 
 
 # ---- jackknife
 
 
+@overload
+def jackknife(replicates: Sequence[float], axis: int = 0) -> float | None: ...
+@overload
+def jackknife(replicates: Numbers, axis: int = 0) -> Value | None: ...
 def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
     r"""The standard error of a statistic from its values with one part of the data left out.
 
@@ -487,10 +499,13 @@ class Repetitions(TypedDict):
 class Null(TypedDict):
     """The fields of a quantity that say what no effect looks like."""
 
-    null: float
+    null: float | None
     null_spread: float | None
     null_stderr: float | None
     p: NotRequired[float | None]
+
+
+NO_NULL: Null = {"null": None, "null_spread": None, "null_stderr": None}  # where it is unknown
 
 
 def null_of(values: Numbers, *, value: float | None = None) -> Null:
@@ -665,13 +680,13 @@ def permutation_null(
     >>> permutation_null(lambda permuted: permuted.sum(), rows, generator=generator, draws=2)
     array([3., 3.])
     """
-    found = []
+    draws_of_null = []
     for stream in _streams_of(generator, draws):
         # drawn on the CPU, the same for every device
         order = torch.randperm(len(values), generator=stream, device="cpu")
         permuted = values[order.to(values.device)]
-        found.append(_numbers(statistic(permuted)))
-    return np.stack(found)
+        draws_of_null.append(_numbers(statistic(permuted)))
+    return np.stack(draws_of_null)
 
 
 def rotation_null(
@@ -693,14 +708,14 @@ def rotation_null(
         The statistics, (draws, ...). The mean and the spread of a Frobenius cosine need no draws:
         `correlation.rotated`.
     """
-    found = []
+    values = []
     for stream in _streams_of(generator, draws):
         # drawn on the CPU, the same for every device
         rotation = random_rotation(len(matrix), generator=stream)
         rotation = rotation.to(matrix)
         turned = rotation @ matrix @ rotation.T
-        found.append(_numbers(statistic(turned)))
-    return np.stack(found)
+        values.append(_numbers(statistic(turned)))
+    return np.stack(values)
 
 
 def random_rotation(size: int, *, generator: Generator) -> Tensor:
@@ -727,9 +742,9 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
     """One generator a draw."""
     if isinstance(generator, Generator):
         return [generator] * draws
-    found = len(generator)
-    if found != draws:
-        raise ValueError(f"expected one generator, or one per draw ({draws}), found {found}")
+    count = len(generator)
+    if count != draws:
+        raise ValueError(f"expected one generator, or one per draw ({draws}), found {count}")
     return generator
 
 

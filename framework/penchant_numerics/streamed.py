@@ -1,4 +1,4 @@
-"""Inputs that stay where they are until they are asked for: on disk, or behind a loader.
+"""Inputs that stay where they are until they are read: on disk, or behind a loader.
 
 `StreamedInputs` stands for the tensor of all inputs in `Samples`. It has its length, shape, device
 and precision, gives rows by index, and batches by `split`, which are read one ahead. These are the
@@ -33,7 +33,7 @@ class Source(Protocol):
         """The rows with these indices, on the host, as they are stored."""
 
     def batches(self, size: int) -> Iterator[Tensor]:
-        """All rows in their order, so many at a time."""
+        """All rows in their order, some at a time."""
 
 
 class ArraySource:
@@ -75,11 +75,11 @@ class DatasetSource:
 
     def rows(self, indices: Tensor) -> Tensor:
         """The rows with these indices."""
-        found = []
+        chunks = []
         for index in indices.tolist():
             inputs = self.dataset[index][0]
-            found.append(torch.as_tensor(inputs))
-        return torch.stack(found)
+            chunks.append(torch.as_tensor(inputs))
+        return torch.stack(chunks)
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All rows in their order."""
@@ -158,7 +158,7 @@ class Part:
 
 
 class StreamedInputs:
-    """Stands for the tensor (samples, *shape) of all inputs; rows are read when they are asked for.
+    """Stands for the tensor (samples, *shape) of all inputs; rows are read when they are needed.
 
     Args:
         source: Where rows come from.
@@ -233,7 +233,7 @@ class StreamedInputs:
         return self._placed(self.source.rows(indices))
 
     def split(self, size: int, dim: int = 0) -> Iterator[Tensor]:
-        """All rows in their order, so many at a time; the next ones are read meanwhile."""
+        """All rows in their order, some at a time; the next ones are read meanwhile."""
         if dim:
             raise ValueError(f"streamed inputs are split by samples, found axis {dim}")
         batches = map(self._prepared, self.source.batches(size))
@@ -281,7 +281,7 @@ class StreamedInputs:
         return self._whole
 
     def __getattr__(self, name: str) -> Any:
-        # what nobody here can do batch by batch is done on the whole
+        # operations that are not defined batch by batch are done on the whole
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.whole(), name)
@@ -327,12 +327,12 @@ def stream(value: Any) -> Samples:
     if dataset is None:
         return _of_batches(value)
 
-    # labels are kept, inputs are asked for later
-    found = []
+    # labels are stored, inputs are read later
+    tensors = []
     for index in range(len(dataset)):
         label = dataset[index][1]
-        found.append(torch.as_tensor(label))
-    return Samples(_inputs_of(DatasetSource(dataset)), torch.stack(found))
+        tensors.append(torch.as_tensor(label))
+    return Samples(_inputs_of(DatasetSource(dataset)), torch.stack(tensors))
 
 
 def _inputs_of(source: Source) -> Tensor:
@@ -369,7 +369,7 @@ def samples_of(
 
 
 def dataset_of(value: Any) -> Any:
-    """A dataset whose samples can be asked for by their numbers; None where there are batches only.
+    """A dataset whose samples have numbers; None where there are batches only.
 
     A loader's own order may be shuffled, so that its dataset is taken. One that makes something
     else of its samples (`collate_fn`) must give them in one order, and its batches are taken.
@@ -395,17 +395,17 @@ def dataset_of(value: Any) -> Any:
 def _of_batches(batches: Iterable[Any]) -> Samples:
     """Samples of an iterable of batches: one pass counts them and keeps their labels."""
     shape: tuple[int, ...] = ()
-    found = []
+    tensors = []
     for inputs, labels in batches:
         shape = tuple(inputs.shape[1:])
-        found.append(torch.as_tensor(labels))
-    if not found:
+        tensors.append(torch.as_tensor(labels))
+    if not tensors:
         raise ValueError("the iterable has no batches")
     if next(iter(batches), None) is None:
         raise ValueError(
             "the batches can be read only once; give an iterable that begins anew, such as "
             "a DataLoader"
         )
-    together = torch.cat(found)
+    together = torch.cat(tensors)
     source = BatchSource(batches, len(together), shape)
     return Samples(_inputs_of(source), together)

@@ -212,7 +212,7 @@ class Tape(TorchDispatchMode):
 
     def _smaller_forms(self) -> dict[int, tuple[Tensor, Any]]:
         """Constants whose every use has the same smaller form, and which."""
-        found: dict[int, tuple[Tensor, Any]] = {}
+        forms: dict[int, tuple[Tensor, Any]] = {}
         whole: set[int] = set()  # storages that are needed as they are
         for step in self.steps:
             for position, each in enumerate(step.arguments):
@@ -220,12 +220,12 @@ class Tape(TorchDispatchMode):
                     continue
                 form = _smaller_form(step, position)
                 storage = _storage(each)
-                first, _ = found.get(storage, (each, None))
+                first, _ = forms.get(storage, (each, None))
                 # a view of it would need its own form
                 if form is None or _identity(first) != _identity(each):
                     whole.add(storage)
-                found[storage] = (each, form)
-        return {key: value for key, value in found.items() if key not in whole}
+                forms[storage] = (each, form)
+        return {key: value for key, value in forms.items() if key not in whole}
 
     def constants(self) -> dict[int, int]:
         """Bytes of every storage the tape keeps, by its identity."""
@@ -300,10 +300,10 @@ def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:
     given = {**dict(zip(names, args)), **kwargs}
 
     # those that the schema says it writes to
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for argument in schema.arguments:
         alias = argument.alias_info
         changed = alias is not None and alias.is_write
         if changed and argument.name in given:
-            found += _tensors(tree_leaves(given[argument.name]))
-    return found
+            tensors += _tensors(tree_leaves(given[argument.name]))
+    return tensors

@@ -75,7 +75,7 @@ class Recipe(Protocol):
         """The mean loss of an epoch below which training ends."""
 
     def total_steps(self, samples: int) -> int:
-        """How many steps the training has on so many samples."""
+        """How many steps the training has on `samples` samples."""
 
     def steps_per_epoch(self, samples: int) -> int:
         """After how many of them each sample was seen once."""
@@ -209,7 +209,7 @@ class Trainer:
             whole = inputs if isinstance(inputs, Tensor) else inputs.whole()
             return self.samples._replace(inputs=whole)
 
-        # so many behind those of earlier steps
+        # this many after those of earlier steps
         first = position * self.recipe.batch
         last = first + self.recipe.batch
         return self.samples.select(self._order[first:last])
@@ -485,10 +485,10 @@ def outputs(
     >>> outputs(lambda x: 2 * x, torch.ones(5, 1, device="cpu"), chunk=2).flatten().tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    found = []
+    chunks = []
     for part in inputs.split(chunk):
-        found.append(network(part))
-    return torch.cat(found)
+        chunks.append(network(part))
+    return torch.cat(chunks)
 
 
 def predictions(outputs: Tensor) -> Tensor:

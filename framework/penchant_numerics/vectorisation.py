@@ -1,4 +1,4 @@
-"""What is done one by one because it cannot be vectorised, and that it is said."""
+"""Computations that cannot be vectorised are done one by one, with a warning."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_a_device_that_runs_out_of_memory_passes_fewer_samples_from_then_on(monk
         before(*args, batch=batch)
 
     monkeypatch.setattr(class_means, "pulled_back", limited)
-    with pytest.warns(memory.MemoryWarning, match="samples a pass of class means"):
+    with pytest.warns(memory.MemoryWarning, match="samples per pass of class means"):
         found = dict(mean_gradients(network, x, y, batch=128))
     assert passed == [9, 4, 2, 2, 2, 2], "other classes do not try again"
     for c, rows in expected.items():
@@ -146,7 +146,7 @@ def test_outputs_are_passed_in_smaller_batches_where_memory_is_short(monkeypatch
         return before(self, values, inputs)
 
     monkeypatch.setattr(Outputs, "__call__", limited)
-    with pytest.warns(memory.MemoryWarning, match="samples a pass of outputs"):
+    with pytest.warns(memory.MemoryWarning, match="samples per pass of outputs"):
         found = class_means.network_outputs(outputs, x, batch=23)
     torch.testing.assert_close(found, expected)
 

@@ -74,19 +74,19 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("factory", "drawer"), CASES)
-def test_drawn_networks_are_bit_identical_to_constructed_ones(factory, drawer):
+@pytest.mark.parametrize(("factory", "sampler"), CASES)
+def test_drawn_networks_are_bit_identical_to_constructed_ones(factory, sampler):
     architecture = Drawn(factory)
     ensemble = draw(architecture, [4, 2, 9])
-    assert ensemble.drawer == drawer
+    assert ensemble.sampler == sampler
     for position, index in enumerate([4, 2, 9]):
         network = architecture.build(1000 + index)
         for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
             assert torch.equal(ensemble.state[name][position], tensor), name
 
 
-@pytest.mark.parametrize(("factory", "drawer"), CASES)
-def test_stacked_and_single_evaluation_agree_with_the_module(factory, drawer):
+@pytest.mark.parametrize(("factory", "sampler"), CASES)
+def test_stacked_and_single_evaluation_agree_with_the_module(factory, sampler):
     architecture = Drawn(factory)
     inputs = torch.randn(5, 1, 8, 8)
     ensemble = draw(architecture, range(3), prepare=nn.Module.eval)
@@ -157,9 +157,9 @@ def test_what_somebody_does_to_a_drawn_module_stays_with_it():
     assert isinstance(module[2], nn.ReLU) and (module[0].weight != 7.0).all()
 
 
-@pytest.mark.parametrize(("factory", "drawer"), CASES)
+@pytest.mark.parametrize(("factory", "sampler"), CASES)
 @pytest.mark.parametrize("threads", [1, 2, 8])
-def test_threads_and_drawing_ahead_change_no_bit(factory, drawer, threads):
+def test_threads_and_drawing_ahead_change_no_bit(factory, sampler, threads):
     blocks = [range(0, 3), range(3, 4), range(4, 9)]
     expected = draw(Drawn(factory), range(9)).state
     before = torch.random.get_rng_state()
@@ -182,7 +182,7 @@ def test_networks_with_a_draw_that_torch_does_not_see_are_constructed():
             self.scale = nn.Parameter(torch.tensor([seen]))
 
     ensemble = draw(Drawn(Hidden), range(3))
-    assert ensemble.drawer == "constructed"
+    assert ensemble.sampler == "constructed"
     assert len(set(ensemble.state["scale"].flatten().tolist())) == 3
 
 

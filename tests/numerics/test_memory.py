@@ -45,9 +45,9 @@ def test_running_out_halves_and_says_so():
         return size
 
     with pytest.warns(memory.MemoryWarning) as said:
-        assert memory.halving(work, 12, what="samples a batch") == 3
+        assert memory.halving(work, 12, what="samples per batch") == 3
     assert tried == [12, 6, 3]
-    assert "6 samples a batch instead of 12" in str(said[0].message)
+    assert "6 samples per batch instead of 12" in str(said[0].message)
     assert "`memory`" in str(said[0].message)
 
 
@@ -56,7 +56,7 @@ def test_what_does_not_fit_at_all_is_an_error():
         raise torch.OutOfMemoryError("no room")
 
     with pytest.warns(memory.MemoryWarning), pytest.raises(torch.OutOfMemoryError):
-        memory.halving(work, 2, what="samples a batch")
+        memory.halving(work, 2, what="samples per batch")
 
 
 def test_both_ways_of_sample_space_go_on_with_fewer_samples(monkeypatch):
@@ -75,12 +75,12 @@ def test_both_ways_of_sample_space_go_on_with_fewer_samples(monkeypatch):
     G = GaussNewton(network, (inputs, None), batch=8)
     factor = G.factor()
     units = torch.eye(factor.samples, dtype=torch.float64, device="cpu")
-    with pytest.warns(memory.MemoryWarning, match="samples a pass of Gauss-Newton products"):
+    with pytest.warns(memory.MemoryWarning, match="samples per pass of Gauss-Newton products"):
         V = factor.apply(units)
     torch.testing.assert_close(V.T @ V, expected)
     G = GaussNewton(network, (inputs, None), batch=8)
     rows = torch.eye(G.size, dtype=torch.float64, device="cpu")
-    with pytest.warns(memory.MemoryWarning, match="samples a pass of Gauss-Newton products"):
+    with pytest.warns(memory.MemoryWarning, match="samples per pass of Gauss-Newton products"):
         found = G.factor().adjoint(rows)
     torch.testing.assert_close(found, V.T)
 
@@ -93,7 +93,7 @@ def test_libraries_that_run_out_of_memory_halve_as_well(text):
         return size
 
     with pytest.warns(memory.MemoryWarning):
-        assert memory.halving(work, 8, what="samples a batch") == 2
+        assert memory.halving(work, 8, what="samples per batch") == 2
 
 
 def test_other_errors_halve_nothing():
@@ -112,7 +112,7 @@ def test_other_errors_halve_nothing():
             raise error
 
         with pytest.raises(type(error)):
-            memory.halving(work, 8, what="samples a batch")
+            memory.halving(work, 8, what="samples per batch")
         assert tried == [8]
         assert not memory.is_shortage(error)
 

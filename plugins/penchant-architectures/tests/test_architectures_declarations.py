@@ -69,7 +69,7 @@ def test_ensembles_are_drawn_the_quick_way(name, initialization, monkeypatch):
     }
     bound = testing.architecture({"name": name, **options}, shape=shape_of(name))
     ensemble = ensembles.draw(bound, [0, 3])
-    assert ensemble.drawer == "replayed"
+    assert ensemble.sampler == "replayed"
     network = dict(bound(3).named_parameters())
     assert all(torch.equal(ensemble.state[key][1], value) for key, value in network.items())
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.shared import work_ahead as works
-from penchant_class_structure.shared.work_ahead import forward_operations, products_asked_for
+from penchant_class_structure.shared.work_ahead import forward_operations, products_requested
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from torch import nn
@@ -65,12 +65,12 @@ def test_no_more_products_are_made_than_were_counted(monkeypatch, options):
 
     monkeypatch.setattr(GaussNewton, "adjoint_part", counted_forth)
     measure(**options)
-    asked = products_asked_for(HessianSpectrum(**{**SMALL, **options}), leading=2)
+    requested = products_requested(HessianSpectrum(**{**SMALL, **options}), leading=2)
     for name, count in made.items():
         if "gauss-newton" in options.get("matrices", ("gauss-newton",)):
             # eigenvectors in sample space, and the error of the largest
             count -= 2 + 1 if name == "gauss-newton" else 0
-        assert 0.5 * asked[name] <= count <= asked[name] or count == asked[name] == 0
+        assert 0.5 * requested[name] <= count <= requested[name] or count == requested[name] == 0
 
 
 def test_operations_of_a_forward_pass_are_those_of_its_matrices():

@@ -176,10 +176,10 @@ def test_class_means_and_columns_go_on_with_fewer_samples(monkeypatch):
     expected = Columns(*zip(store(LayerSamples(network(), data, "0", batch=12)))).dense()
     few = lambda start, inputs, labels: len(inputs)  # noqa: E731
     runs_out(monkeypatch, layer_samples.LayerSamples, "_batch", few, most=2)
-    with pytest.warns(memory.MemoryWarning, match="2 samples a pass of class means instead of 4"):
+    with pytest.warns(memory.MemoryWarning, match="2 samples per pass of class means instead of 4"):
         found = mean_products(network(), data, "0", classes=CLASSES, batch=4)
     assert torch.allclose(found.cosines(), whole.cosines(), rtol=1e-10)
-    with pytest.warns(memory.MemoryWarning, match="samples a pass of a layer's gradients"):
+    with pytest.warns(memory.MemoryWarning, match="samples per pass of a layer's gradients"):
         stored = store(LayerSamples(network(), data, "0", batch=12))
     assert torch.allclose(Columns(*zip(stored)).dense(), expected, rtol=1e-10, atol=1e-15)
 

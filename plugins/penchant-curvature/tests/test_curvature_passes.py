@@ -5,7 +5,7 @@ import torch
 from penchant_curvature.numerics.kronecker_moments import MomentPasses
 from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
 from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.numerics.moment_sums import Wanted
+from penchant_curvature.numerics.moment_sums import Measured
 from penchant_numerics import memory
 from penchant_numerics.peak_memory import LiveBytes
 from torch import nn
@@ -98,15 +98,15 @@ def test_a_pass_stays_within_its_budget():
     network = seeded(cnn)
     inputs, labels = images(64, torch.float32)
     layers = dict.fromkeys(coverage(network, inputs).layers, True)
-    wanted = Wanted("cross-entropy")
+    measured = Measured("cross-entropy")
     allowed = 200_000
     with memory.budget(allowed):
-        passes = MomentPasses(network, inputs, labels * 0, layers, wanted=wanted)
+        passes = MomentPasses(network, inputs, labels * 0, layers, measured=measured)
         with LiveBytes(peaks=True) as live:
             passes.run(list(layers))
     assert live.peak <= allowed
     with LiveBytes(peaks=True) as unbounded:
-        MomentPasses(network, inputs, labels * 0, layers, wanted=wanted).run(list(layers))
+        MomentPasses(network, inputs, labels * 0, layers, measured=measured).run(list(layers))
     assert unbounded.peak > 2 * allowed, "without a budget a pass takes all samples"
 
 

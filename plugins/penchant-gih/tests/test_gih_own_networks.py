@@ -74,6 +74,17 @@ def test_the_input_hessian_of_a_trained_network_is_that_by_autodiff(run):
     assert found.quantities["corr-g"].over == "samples"
 
 
+def test_too_few_samples_for_a_jackknife_are_refused(run):
+    """An empty group would be a moment of nothing: not a number."""
+    _, network = run
+    few = {"name": "import", "factory": ((X[:15], Y[:15]), (X, Y))}
+    parts = {"architecture": network, "executor": "serial"}
+    with pytest.raises(penchant.Error, match="at least 16 samples, the train split has 15"):
+        penchant.measure("average-geometry", **parts, dataset=few)
+    enough = {"name": "import", "factory": ((X[:16], Y[:16]), (X, Y))}
+    assert penchant.measure("average-geometry", **parts, dataset=enough).quantities["trace"].stderr
+
+
 def test_curvature_and_geometry_follow_the_users_training(run):
     folder, network = run
     parts = {"architecture": Net, "dataset": DATA, "executor": "serial", "weights": folder}

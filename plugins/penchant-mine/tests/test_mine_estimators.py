@@ -17,9 +17,9 @@ from penchant_mine.numerics.information.known_information import (
 from penchant_mine.numerics.information.kraskov import counts_by_blocks, counts_by_trees, kraskov
 from penchant_mine.numerics.information.pairs import (
     has_heavy_tails,
-    looks_deterministic,
     normal_scores,
     prepare,
+    seems_deterministic,
 )
 from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
 from penchant_mine.numerics.information.statistics_stack import StatisticsStack
@@ -148,12 +148,12 @@ def test_a_deterministic_map_is_called_one():
     generator = torch.Generator(device="cpu").manual_seed(0)
     x = torch.rand(2000, 1, generator=generator, device="cpu")
     noise = torch.randn(2000, 1, generator=generator, device="cpu")
-    assert looks_deterministic(x, torch.sin(6 * x)) and looks_deterministic(x, 3 * x + 1)
+    assert seems_deterministic(x, torch.sin(6 * x)) and seems_deterministic(x, 3 * x + 1)
     for sigma in (0.01, 0.3):
-        assert not looks_deterministic(x, torch.sin(6 * x) + sigma * noise)
-    assert not looks_deterministic(x, (x > 0.5).float())  # discrete: its information is finite
+        assert not seems_deterministic(x, torch.sin(6 * x) + sigma * noise)
+    assert not seems_deterministic(x, (x > 0.5).float())  # discrete: its information is finite
     plane = torch.randn(2000, 2, generator=generator, device="cpu")
-    assert looks_deterministic(plane, plane.norm(dim=1, keepdim=True))
+    assert seems_deterministic(plane, plane.norm(dim=1, keepdim=True))
     for name in ("mine", "ksg"):
         found = estimate(
             name, x, torch.sin(6 * x), **({**SMALL, "steps": 50} if name == "mine" else {})
@@ -521,7 +521,7 @@ def test_ranks_and_linear_fits_of_a_device_are_computed_on_the_host():
     x[:, 1] = 0  # a constant column leaves the fit without full rank
     with testing.emulated_device() as counts:
         scores = normal_scores(x.to("emulated")).cpu()
-        linear = looks_deterministic(x.to("emulated"), 3 * x[:, :1].to("emulated"))
+        linear = seems_deterministic(x.to("emulated"), 3 * x[:, :1].to("emulated"))
     assert linear and torch.equal(scores, normal_scores(x))
     assert not {"cumsum", "linalg_lstsq"} & set(counts.operators)
 

@@ -182,7 +182,7 @@ def test_two_bumps_have_the_density_of_the_mixture():
     mapped = maps.bimodal(values).double().numpy()
 
     def cdf(x):
-        return 0.5 * (stats.norm.cdf(x - maps.APART) + stats.norm.cdf(x + maps.APART))
+        return 0.5 * (stats.norm.cdf(x - maps.SPACING) + stats.norm.cdf(x + maps.SPACING))
 
     assert stats.kstest(mapped, cdf).pvalue > 0.01
 

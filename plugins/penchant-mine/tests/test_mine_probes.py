@@ -12,7 +12,9 @@ import torch
 from penchant_mine.numerics.recipes import recipe_from
 from penchant_mine.probes import gan_modes
 from penchant_mine.probes.gan_modes import _warn_if_collapsed
+from penchant_mine.shared import calibration
 from penchant_mine.shared.layers import activations
+from penchant_numerics.estimates import Information
 
 measure = functools.partial(penchant.measure, executor="serial")  # no processes to be started
 GAUSSIAN = {"mutual-information": "gaussian"}
@@ -448,3 +450,15 @@ def test_calibration_says_by_how_much_an_estimate_in_twenty_dimensions_is_low():
         assert value.value < 0.95 * truth
         error = math.hypot(value.stderr, bias.stderr)
         assert abs(value.value - bias.value - truth) < 3 * error + 0.05 * truth
+
+
+def test_the_bias_of_an_estimator_that_states_no_error_has_none(monkeypatch):
+    """The role allows `stderr` None; the bias is measured all the same."""
+
+    def estimate(context, number, turn, information, x, z):
+        return Information(information + 0.1, information, stderr=None)
+
+    monkeypatch.setattr(calibration, "_on_normal_pairs", estimate)
+    x = torch.zeros(100, 1)
+    found = calibration.calibrated_bias(None, 0, x, x, value=0.5, value_stderr=None)
+    assert found["bias"] == pytest.approx(0.1) and found["bias-stderr"] is None

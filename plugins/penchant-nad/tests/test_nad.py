@@ -253,7 +253,7 @@ def test_out_of_memory_halves_the_networks_a_pass_and_says_so(monkeypatch):
     result = measure("nad", **options)
     assert together == [12, 12, 8, 4, 4, 4]
     texts = [text for text in result.warnings if "out of memory" in text]
-    assert "4 networks a pass instead of 8" in texts[-1] and "`memory`" in texts[-1]
+    assert "4 networks per pass instead of 8" in texts[-1] and "`memory`" in texts[-1]
 
 
 def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatch):

@@ -65,12 +65,12 @@ def test_the_count_of_directions_has_an_error_although_it_is_a_whole_number():
     assert count.stderr >= 0.28 and count.null_spread >= 0.28
 
 
-def test_the_place_of_90_is_below_the_count_and_continuous():
+def test_the_position_of_90_is_below_the_count_and_continuous():
     spectrum = torch.linspace(2, 0.1, 30, **HOST)
-    place, count = participation.place_of_90(spectrum), participation.directions_90(spectrum)
-    assert count - 1 < place <= count
-    moved = participation.place_of_90(spectrum + 1e-6)
-    assert abs(moved - place) < 1e-3
+    position, count = participation.position_of_90(spectrum), participation.directions_90(spectrum)
+    assert count - 1 < position <= count
+    moved = participation.position_of_90(spectrum + 1e-6)
+    assert abs(moved - position) < 1e-3
 
 
 def test_rank_correlation_of_directions_in_perfect_order_is_not_certain():
@@ -160,3 +160,13 @@ def test_directions_are_drawn_in_the_shape_of_the_input(shape, panels):
         pixels = visible[0].images[0].get_array()
         assert pixels.shape[:2] == shape[1:]
         assert pixels.ndim == (3 if shape[0] == 3 else 2)
+
+
+def test_fewer_samples_than_groups_are_refused():
+    """A group without a sample would have a moment that is not a number."""
+    inputs = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(7) % 2
+    dataset = {"name": "import", "factory": ((inputs, labels), (inputs, labels))}
+    network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    with pytest.raises(penchant.Error, match="at least 8 of them, found 7"):
+        penchant.measure("nad", architecture=network, dataset=dataset, executor="serial")

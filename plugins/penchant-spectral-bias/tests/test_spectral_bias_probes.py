@@ -439,11 +439,11 @@ def test_networks_of_ten_outputs_are_refused_in_a_sentence(probe):
     settings = {"architecture": TEN, "shape": shape, "outputs": 10, "executor": "serial"}
     if probe != "peak-ablation":
         settings["frequencies"] = [1, 2]
-    with pytest.raises(penchant.Error, match="gives 10 outputs where one was asked for"):
+    with pytest.raises(penchant.Error, match="gives 10 outputs where one was requested"):
         penchant.measure(probe, samples=16, trainings=2, **settings)
 
 
 def test_a_spectrum_of_ten_outputs_is_refused():
     settings = {"architecture": TEN, "shape": [2], "outputs": 10, "executor": "serial"}
-    with pytest.raises(penchant.Error, match="gives 10 outputs where one was asked for"):
+    with pytest.raises(penchant.Error, match="gives 10 outputs where one was requested"):
         penchant.measure("exact-spectrum", networks=2, cycles=20, **settings)

@@ -374,7 +374,7 @@ def test_fitting_leaves_no_trace_in_what_the_caller_records():
     bound = testing.architecture({"name": "timm", "model": "test_resnet"}, shape=(1, 32, 32))
     first = ensembles.draw(bound, [0, 3])
     again = ensembles.draw(bound, [0, 3])
-    assert first.drawer == again.drawer == "replayed"
+    assert first.sampler == again.sampler == "replayed"
     before = torch.random.get_rng_state()
     fitting.check_fit.cache_clear()
     fitting.check_fit("test_vit", (1, 32, 32))

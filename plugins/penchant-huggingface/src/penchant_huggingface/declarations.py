@@ -60,8 +60,8 @@ class HuggingFace(penchant.Architecture):
 
     def __attrs_post_init__(self) -> None:
         if (self.model is None) == (self.model_type is None):
-            found = "neither" if self.model is None else "both"
-            raise penchant.Error(f"huggingface takes model or model_type, found {found}")
+            given = "neither" if self.model is None else "both"
+            raise penchant.Error(f"huggingface takes model or model_type, found {given}")
 
 
 @attrs.frozen
@@ -107,11 +107,11 @@ class Texts(penchant.Dataset):
 
     def files(self) -> tuple[str, ...]:
         """The file, or the files of the folder, and those of the tokenizer."""
-        found = []
+        paths = []
         for given in (self.path, self.tokenizer):
             root = Path(given)
             if root.is_dir():
-                found += sorted(each for each in root.rglob("*") if each.is_file())
+                paths += sorted(each for each in root.rglob("*") if each.is_file())
             elif root.is_file():
-                found.append(root)
-        return tuple(map(str, found))
+                paths.append(root)
+        return tuple(map(str, paths))

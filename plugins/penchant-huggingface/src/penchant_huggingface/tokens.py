@@ -29,7 +29,7 @@ class Tokens:
 
 
 def tokens_by(name: str, texts: Sequence[str]) -> Tokens:
-    """The tokens that are asked for.
+    """The tokens that are requested.
 
     Args:
         name: `bytes`, `characters`, or a path.

@@ -26,10 +26,10 @@ def input_and_label(columns: Iterable[Any]) -> tuple[tuple[str, ...], str]:
     if len(inputs) == len(labels) == 1:
         beside = [name for name in BESIDE if name in names and inputs == ["input_ids"]]
         return (*inputs, *beside), labels[0]
-    found = ", ".join(names)
+    listed = ", ".join(names)
     expected = "one column such as image and one such as label"
     hint = "rename them, or give (inputs, labels)"
-    raise Error(f"the data have {found}, expected {expected}; {hint}")
+    raise Error(f"the data have {listed}, expected {expected}; {hint}")
 
 
 def together(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -52,9 +52,9 @@ def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
         return None
     if "test" not in parts:
         names = map(str, parts)
-        found = ", ".join(names)
+        listed = ", ".join(names)
         hint = "give (train, test)"
-        raise Error(f"the data have the parts {found}, expected train and test; {hint}")
+        raise Error(f"the data have the parts {listed}, expected train and test; {hint}")
     return parts["train"], parts["test"]
 
 

@@ -56,9 +56,9 @@ class ImportedArchitecture(Architecture):
             raise Error("a network that begins at a layer has one input: leave out input_names")
         if not isinstance(self.factory, str):
             return
-        found = resolve(self.factory, "the architecture 'import'")
-        if hasattr(found, "state_dict") and not isinstance(found, type):
-            object.__setattr__(self, "factory", found)
+        resolved = resolve(self.factory, "the architecture 'import'")
+        if hasattr(resolved, "state_dict") and not isinstance(resolved, type):
+            object.__setattr__(self, "factory", resolved)
 
 
 @attrs.frozen

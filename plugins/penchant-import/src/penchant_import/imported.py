@@ -20,7 +20,7 @@ from penchant_import.pixels import is_picture, read_input, scaled
 
 _handed_out: weakref.WeakSet[Any] = weakref.WeakSet()  # networks that factories have made
 
-TEST_SHARE = 5  # one in so many samples is kept for testing where there is no test part
+TEST_SHARE = 5  # one in this many samples is for testing where there is no test split
 
 
 def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -> Any:
@@ -61,12 +61,12 @@ def _call(factory: Callable[..., Any], **offered: Any) -> Any:
         parameters: Mapping[str, Any] = inspect.signature(factory).parameters
     except ValueError:  # some builtins have no signature
         parameters = {}
-    wanted = {name: value for name, value in offered.items() if name in parameters}
+    taken = {name: value for name, value in offered.items() if name in parameters}
     try:
-        return factory(**wanted)
+        return factory(**taken)
     except TypeError as error:
-        # Its own mistakes are raised as they are; only what it lacks is told otherwise.
-        needed = _unfilled(parameters, wanted)
+        # Its own errors are raised as they are; only missing arguments get another message.
+        needed = _unfilled(parameters, taken)
         if not needed:
             raise
         name = getattr(factory, "__qualname__", repr(factory))
@@ -111,8 +111,10 @@ def load(options: ImportedDataset, generator: Any) -> Any:
     labels, classes = numbered(read, conventions, _positions(inputs[0]), options.classes)
     if options.classes is not None:
         if not classes or options.classes < classes:
-            found = f"labels up to {classes - 1}" if classes else "labels that are numbers"
-            raise Error(f"classes = {options.classes}, but the data have {found}")
+            labels_described = (
+                f"labels up to {classes - 1}" if classes else "labels that are numbers"
+            )
+            raise Error(f"classes = {options.classes}, but the data have {labels_described}")
         classes = options.classes
     pairs = list(zip(inputs, labels))
     if len(pairs) == 1:
@@ -190,8 +192,8 @@ def _read(
     if inputs.ndim == 0 or axes == 0:
         raise Error("expected one input and one label per sample, found single numbers")
     if len(inputs) != len(labels):
-        found = f"{len(inputs)} inputs but {len(labels)} labels"
-        raise Error(f"got {found}; the numbers must match")
+        actual = f"{len(inputs)} inputs but {len(labels)} labels"
+        raise Error(f"got {actual}; the numbers must match")
     if len(names) > 1:
         return _with_mask(inputs, names, conventions), labels
     return scaled(inputs, conventions, warnings), labels
@@ -233,7 +235,7 @@ def _is_streamed(value: Any) -> bool:
         return len(value) == 2 and isinstance(value[0], np.memmap)
     if not hasattr(value, "__iter__"):
         return False
-    # A loader is gone through, even if it has samples that could be asked for.
+    # A loader is iterated, even if its samples have numbers.
     is_loader = hasattr(value, "dataset")
     has_samples = hasattr(value, "__getitem__") and hasattr(value, "__len__")
     return is_loader or not has_samples

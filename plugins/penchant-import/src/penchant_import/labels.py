@@ -14,7 +14,7 @@ def read_labels(values: Any) -> Any:
     """Labels as a tensor, or as a list where they are text.
 
     Args:
-        values: A tensor, an array, or one label a sample.
+        values: A tensor, an array, or one label per sample.
     """
     import numpy as np
     import torch
@@ -37,8 +37,10 @@ def read_labels(values: Any) -> Any:
         tensors = [torch.as_tensor(label) for label in each]
         return torch.stack(tensors)
     except (TypeError, ValueError, RuntimeError) as error:
-        found = type(each[0]).__name__ if each else "none"
-        raise Error(f"labels must be classes, numbers or text, found {found}: {error}") from error
+        type_name = type(each[0]).__name__ if each else "none"
+        raise Error(
+            f"labels must be classes, numbers or text, found {type_name}: {error}"
+        ) from error
 
 
 def numbered(
@@ -51,7 +53,7 @@ def numbered(
 
     Args:
         parts: Labels of each part, as `read_labels` gives them.
-        conventions: Told what was done with them.
+        conventions: Gets a line about what was done with them.
         positions: Positions of an input, each of which may have a label; None: it has none.
         classes: How many classes there are; None: those that occur.
 
@@ -66,7 +68,7 @@ def numbered(
     if any(part.is_floating_point() for part in parts):
         _tell_of_numbers(parts, conventions)
         return list(parts), 0
-    # Whole numbers: one a sample is its class, several need a closer look.
+    # Whole numbers: one per sample is its class, several need a closer check.
     ndim = parts[0].ndim
     if any(part.ndim != ndim for part in parts):
         raise Error("labels of train and test have different shapes, expected the same")
@@ -81,16 +83,16 @@ def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[l
 
     names = sorted(set().union(*parts))
     numbers = {name: number for number, name in enumerate(names)}
-    # A reader is told which class is which, as far as there is room.
+    # The convention says which class is which, as far as there is room.
     listed = ", ".join(names[:_SHOWN])
     if len(names) > _SHOWN:
         listed += ", ..."
     conventions["labels"] = f"text, numbered in alphabetical order: {listed}"
-    found = []
+    indices = []
     for part in parts:
         classes = [numbers[name] for name in part]
-        found.append(torch.tensor(classes, device="cpu"))
-    return found, len(names)
+        indices.append(torch.tensor(classes, device="cpu"))
+    return indices, len(names)
 
 
 def _of_rows(
@@ -118,9 +120,9 @@ def _of_rows(
             return whole, max(int(part.max()) for part in known) + 1
     # Neither: their meaning is unknown.
     size = " x ".join(map(str, lengths))
-    found = f"labels are whole numbers, {size} per sample, and not one-hot"
+    actual = f"labels are whole numbers, {size} per sample, and not one-hot"
     expected = "expected one class per sample, or one for each position of the input"
-    raise Error(f"{found}: {expected}, or floating-point numbers to be fitted")
+    raise Error(f"{actual}: {expected}, or floating-point numbers to be fitted")
 
 
 def _is_one_hot(rows: Any) -> bool:
@@ -142,7 +144,7 @@ def _tell_of_numbers(parts: Sequence[Any], conventions: dict[str, str]) -> None:
 
 
 def _counted(parts: Sequence[Any], classes: int | None = None) -> int:
-    """How many classes there are; refuses those that do not count from 0, unless it is said."""
+    """How many classes there are; labels must count from 0, unless `classes` is given."""
     lowest = min(int(part.min()) for part in parts)
     highest = max(int(part.max()) for part in parts)
     if lowest > 0 and classes is None:

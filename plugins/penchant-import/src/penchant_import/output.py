@@ -21,7 +21,7 @@ def choose(network: Any, output: str | None, unit: Unit) -> None:
     Args:
         network: The network; it is changed.
         output: The part: a key of a dict, an attribute such as logits, a position such as "0".
-        unit: Of several numbers per sample the only one that is kept: its place along each axis.
+        unit: Of several numbers per sample the only one that is used: its position along each axis.
     """
     if output is None and unit is None:
         return
@@ -29,28 +29,28 @@ def choose(network: Any, output: str | None, unit: Unit) -> None:
 
 
 def _chosen(network: Any, inputs: Any, returned: Any, *, output: str | None, unit: Unit) -> Any:
-    found = returned if output is None else _part(returned, output)
+    chosen = returned if output is None else _part(returned, output)
     if unit is None:
-        return found
-    if not hasattr(found, "ndim"):
-        raise Error(f"the network returns {told(found)}")
-    place = (unit,) if isinstance(unit, int) else tuple(unit)
-    _, *lengths = found.shape
-    outside = any(number >= length for number, length in zip(place, lengths))
-    if len(place) != len(lengths) or outside:
-        size = " x ".join(map(str, found.shape))
+        return chosen
+    if not hasattr(chosen, "ndim"):
+        raise Error(f"the network returns {told(chosen)}")
+    position = (unit,) if isinstance(unit, int) else tuple(unit)
+    _, *lengths = chosen.shape
+    outside = any(number >= length for number, length in zip(position, lengths))
+    if len(position) != len(lengths) or outside:
+        size = " x ".join(map(str, chosen.shape))
         if isinstance(unit, int) and len(lengths) < 2:
             raise Error(f"the network gives {size}, expected samples x outputs with output {unit}")
         hint = f"unit = {[0] * len(lengths)} is the first of them"
-        raise Error(f"the network gives {size}, which has no unit {list(place)}; {hint}")
+        raise Error(f"the network gives {size}, which has no unit {list(position)}; {hint}")
     # An axis of length 1 stays: the network has one output.
-    return found[(slice(None), *place)][:, None]
+    return chosen[(slice(None), *position)][:, None]
 
 
 def _part(returned: object, name: str) -> Any:
-    found = parts(returned)
-    if name not in found:
+    entries = parts(returned)
+    if name not in entries:
         kind = type(returned).__name__
-        near = suggestion(name, found)
+        near = suggestion(name, entries)
         raise Error(f"the network returns a {kind} without a part {name!r}{near}")
-    return found[name]
+    return entries[name]

@@ -39,8 +39,8 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
 
     Args:
         inputs: All inputs of a part.
-        conventions: Told what was done with them.
-        warnings: Told what looks like a mistake.
+        conventions: Gets a line about what was done with them.
+        warnings: Gets what looks like a mistake.
 
     Returns:
         The inputs.
@@ -52,13 +52,13 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
         return inputs.float() / _BRIGHTEST
     if inputs.is_complex():
         raise Error("inputs are complex numbers, expected real ones")
-    if _looks_like_bytes(inputs):
+    if _could_be_bytes(inputs):
         highest = int(inputs.max())
-        found = f"inputs are images of whole numbers up to {highest}"
+        actual = f"inputs are images of whole numbers up to {highest}"
         if not inputs.is_floating_point():
             kind = str(inputs.dtype).removeprefix("torch.")
-            raise Error(f"{found}, {kind}: give uint8, which is divided by 255, or divide them")
-        warnings.append(f"{found}, used as they are: divide by 255 if these are pixels")
+            raise Error(f"{actual}, {kind}: give uint8, which is divided by 255, or divide them")
+        warnings.append(f"{actual}, used as they are: divide by 255 if these are pixels")
     if inputs.is_floating_point():
         return inputs
     # Tokens stay whole: a network that wants features says so when it is tried.
@@ -66,7 +66,7 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
     return inputs.long()
 
 
-def _looks_like_bytes(inputs: Any) -> bool:
+def _could_be_bytes(inputs: Any) -> bool:
     """Images whose values are whole, never negative, and beyond 1 but not beyond a byte."""
     if inputs.ndim < 3 or not inputs.numel() or inputs.dtype.itemsize == 0:
         return False
@@ -77,7 +77,7 @@ def _looks_like_bytes(inputs: Any) -> bool:
     if not within:
         return False
 
-    # Whole numbers need no second look.
+    # Whole numbers need no further check.
     if not inputs.is_floating_point():
         return True
     whole = inputs == inputs.round()

@@ -37,7 +37,7 @@ class StoreCheckpoints(lightning.Callback):
         self._store(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """Store the network at every so many steps."""
+        """Store the network every `every` steps."""
         if trainer.global_step % self.every == 0:
             self._store(trainer, pl_module)
 
@@ -73,7 +73,7 @@ class Measure(lightning.Callback):
         self.given = given
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """Measure at every so many steps."""
+        """Measure every `every` steps."""
         if trainer.global_step % self.every or not trainer.is_global_zero:
             return
         # A copy in evaluation mode: measuring leaves no trace in the training.

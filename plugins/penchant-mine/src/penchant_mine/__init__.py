@@ -46,7 +46,7 @@ def penchant_probes() -> list[type[penchant.Probe]]:
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when it is asked for: a declaration needs no torch.
+    # Loaded on first use: a declaration needs no torch.
     if name == "mutual_information":
         from penchant_mine.standalone import mutual_information
 

@@ -51,13 +51,13 @@ def mutual_information(
     chosen = known[estimator].bind(options, "mutual_information")
     module, _, function = chosen.target.partition(":")
     estimate = getattr(importlib.import_module(module), function)
-    context: EstimatorContext = _Alone(seed)
-    found: Information = estimate(chosen, context, torch.as_tensor(x), torch.as_tensor(z))
-    return found
+    context: EstimatorContext = _StandaloneContext(seed)
+    information: Information = estimate(chosen, context, torch.as_tensor(x), torch.as_tensor(z))
+    return information
 
 
 @attrs.frozen
-class _Alone:
+class _StandaloneContext:
     """What estimators ask of a context where there is none: random numbers and networks."""
 
     seed: int
@@ -83,12 +83,12 @@ class _Alone:
         architecture: str,
         shape: tuple[int, ...],
         outputs: int,
-    ) -> _Alone:
+    ) -> _StandaloneContext:
         """The same with networks of this architecture."""
         for cls in ARCHITECTURES:
             if cls.name == architecture:
                 networks = _Networks(cls(), shape, outputs)
-                return _Alone(self.seed, networks)
+                return _StandaloneContext(self.seed, networks)
         listed = ", ".join(cls.name for cls in ARCHITECTURES)
         hint = "penchant.measure takes any architecture"
         raise penchant.Error(f"network must be one of {listed}, found {architecture!r}; {hint}")
@@ -114,7 +114,8 @@ class _Networks:
         make = getattr(importlib.import_module(module), function)
 
         def network() -> nn.Module:
-            return make(self.component, self.shape, self.outputs)
+            made: nn.Module = make(self.component, self.shape, self.outputs)
+            return made
 
         return constructed(network, seed).eval()
 

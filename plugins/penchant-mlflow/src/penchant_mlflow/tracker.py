@@ -23,8 +23,8 @@ def penchant_job_finished(run: Run, job: Job, result: penchant.Result) -> None:
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient()
-    found = client.get_experiment_by_name(experiment)
-    number = found.experiment_id if found else client.create_experiment(experiment)
+    existing = client.get_experiment_by_name(experiment)
+    number = existing.experiment_id if existing else client.create_experiment(experiment)
     tracked = client.create_run(number, run_name=job.id).info.run_id
     for name, value in {**job.labels, **result.options}.items():
         client.log_param(tracked, name, value)

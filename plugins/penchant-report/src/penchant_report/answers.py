@@ -19,7 +19,7 @@ from penchant_numerics.differences import Difference
 from penchant_report.pooling import Pooled, difference, pooled
 
 AXES = ("probe", "architecture", "dataset", "run")
-MOST_PAIRS = 45  # differences of a quantity that are looked at: those of ten groups
+MOST_PAIRS = 45  # differences of a quantity that are compared: those of ten groups
 
 
 @attrs.frozen(eq=False)
@@ -35,10 +35,10 @@ class Entry:
         quantities: What it found.
         meanings: What each quantity means.
         conventions: What makes numbers incomparable.
-        settings: Everything else that was asked for, by name.
+        settings: All other settings, by name.
         warnings: What a reader must know.
         error: Why it failed.
-        seconds: How long it took; None where nobody knows.
+        seconds: How long it took; None where it is unknown.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Entry:
 
 def entries_of(run: Run) -> list[Entry]:
     """Every job of a run; one that cannot be read says why instead of costing the others."""
-    found = []
+    entries = []
     # Jobs of one probe share their texts: ten thousand copies would fill the memory.
     shared: dict[str, Any] = {}
     for job in run.jobs:
@@ -77,11 +77,11 @@ def entries_of(run: Run) -> list[Entry]:
         status = job["status"]
         labels = dict(job["labels"])
         if status not in ("done", "failed"):
-            found.append(Entry(name, status, labels, probe=str(labels["probe"])))
+            entries.append(Entry(name, status, labels, probe=str(labels["probe"])))
             continue
         try:
             result = run.result(name, arrays=False)
-            found.append(_entry(name, labels, result, shared))
+            entries.append(_entry(name, labels, result, shared))
         except (Error, KeyError, TypeError, AttributeError, ValueError) as error:
             broken = Entry(
                 name,
@@ -90,8 +90,8 @@ def entries_of(run: Run) -> list[Entry]:
                 probe=str(labels["probe"]),
                 error=str(error),
             )
-            found.append(broken)
-    return found
+            entries.append(broken)
+    return entries
 
 
 def seeds_of(entries: Iterable[Entry]) -> set[Any]:
@@ -135,36 +135,36 @@ def _once(value: Any, shared: dict[str, Any]) -> Any:
 
 
 def _settings(record: dict[str, Any]) -> dict[str, Any]:
-    """What was asked for besides the labels, one name a setting: `probe.networks`, `dtype`."""
-    found: dict[str, Any] = {}
+    """Settings besides the labels, one name per setting: `probe.networks`, `dtype`."""
+    settings: dict[str, Any] = {}
     # What was put together, and with which options.
     for kind in ("probe", "architecture", "dataset"):
         part = record.get(kind) or {}
         options = part.get("options", {})
         for name, value in options.items():
-            found[f"{kind}.{name}"] = value
+            settings[f"{kind}.{name}"] = value
         weights = part.get("weights")
         if weights:
-            found[f"{kind}.weights"] = weights
+            settings[f"{kind}.weights"] = weights
     estimators = record.get("estimators") or {}
     for role, chosen in estimators.items():
-        found[f"estimator of {role}"] = _named(chosen)
+        settings[f"estimator of {role}"] = _named(chosen)
 
     # How networks were trained.
     training = record.get("training") or {}
     for name, value in training.items():
-        found[f"training.{name}"] = value
+        settings[f"training.{name}"] = value
 
     # Then what holds for the whole job.
     for name in ("preset", "shape", "outputs", "dtype", "device", "threads"):
         value = record.get(name)
         if value is not None:
-            found[name] = value
+            settings[name] = value
 
     versions = record.get("versions") or {}
     for name, text in versions.items():
-        found[f"version of {name}"] = text
-    return found
+        settings[f"version of {name}"] = text
+    return settings
 
 
 def _named(chosen: Any) -> str:
@@ -193,12 +193,12 @@ class Group:
     @functools.cached_property
     def from_null(self) -> dict[str, Difference]:
         """How far each quantity that has a null is from it."""
-        found = {}
+        differences = {}
         for name, quantity in self.quantities.items():
             away = quantity.against_null
             if away is not None:
-                found[name] = away
-        return found
+                differences[name] = away
+        return differences
 
     @property
     def conventions(self) -> dict[str, str]:
@@ -242,7 +242,7 @@ class Answer:
     @functools.cached_property
     def _contrasts(self) -> list[Contrast]:
         """Differences between groups whose errors are known."""
-        found = []
+        contrasts = []
         for first, second in self.pairs:
             if clashes(first.conventions, second.conventions):
                 continue
@@ -254,17 +254,17 @@ class Answer:
                 apart = difference(one, other)
                 # Without an error it cannot be called large or small.
                 if apart is not None and apart.error is not None:
-                    found.append(Contrast(name, first, second, apart))
-        return found
+                    contrasts.append(Contrast(name, first, second, apart))
+        return contrasts
 
     @functools.cached_property
     def _differences(self) -> list[Difference]:
         """Everything that is decided about: differences from nulls, and between groups."""
-        found: list[Difference] = []
+        differences: list[Difference] = []
         for group in self.groups:
-            found += group.from_null.values()
-        found += [contrast.difference for contrast in self._contrasts]
-        return [each for each in found if each.p is not None]
+            differences += group.from_null.values()
+        differences += [contrast.difference for contrast in self._contrasts]
+        return [each for each in differences if each.p is not None]
 
     @functools.cached_property
     def _significant(self) -> set[Difference]:
@@ -319,12 +319,12 @@ def clashes(
     second: dict[str, str],
 ) -> dict[str, tuple[str, str]]:
     """Conventions that two results state differently: their numbers are not comparable."""
-    found = {}
+    clashes = {}
     for name, text in first.items():
         other = second.get(name, text)
         if other != text:
-            found[name] = (text, other)
-    return found
+            clashes[name] = (text, other)
+    return clashes
 
 
 def answers(entries: Iterable[Entry]) -> list[Answer]:
@@ -334,11 +334,11 @@ def answers(entries: Iterable[Entry]) -> list[Answer]:
         members = by_probe.setdefault(entry.probe, [])
         members.append(entry)
 
-    found = []
+    answers = []
     for probe, members in by_probe.items():
         answer = _answer(probe, members)
-        found.append(answer)
-    return found
+        answers.append(answer)
+    return answers
 
 
 def _answer(probe: str, entries: list[Entry]) -> Answer:
@@ -377,12 +377,12 @@ def _groups(
     axes: Sequence[str],
     probe: str,
 ) -> Iterator[Group]:
-    found: dict[tuple[Any, ...], list[Entry]] = {}
+    groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         labels = [entry.labels.get(axis) for axis in axes]
-        members = found.setdefault(tuple(labels), [])
+        members = groups.setdefault(tuple(labels), [])
         members.append(entry)
-    for key, members in found.items():
+    for key, members in groups.items():
         yield Group(
             label=_group_label(dict(zip(axes, key))) or probe,
             entries=members,
@@ -409,7 +409,7 @@ def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
             seeds = by_name.setdefault(name, [])
             seeds.append(quantity)
 
-    found = {}
+    quantities = {}
     for name, seeds in by_name.items():
-        found[name] = pooled(seeds)
-    return found
+        quantities[name] = pooled(seeds)
+    return quantities

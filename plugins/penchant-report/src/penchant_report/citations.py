@@ -25,14 +25,14 @@ def bibtex(run: Run) -> str:
     plugins = discovery.load()
     parts: dict[str, None] = {}
     for name in dict.fromkeys(str(job["labels"]["probe"]) for job in run.jobs):
-        found = _probe_name(run, name)
-        registration = plugins.find("probe", found)
+        probe = _probe_name(run, name)
+        registration = plugins.find("probe", probe)
         package = registration.component.__module__.partition(".")[0]
         file = importlib.resources.files(package) / "references.bib"
         help_text = inspect.getdoc(registration.component) or ""
         _, _, reference = help_text.partition("Reference: ")
         comment = " ".join(reference.partition("\n\n")[0].split())
-        parts[f"% probe {found}: {comment or 'no reference'}"] = None
+        parts[f"% probe {probe}: {comment or 'no reference'}"] = None
         if file.is_file():
             parts[file.read_text(encoding="utf-8").strip()] = None
     return "\n\n".join([*parts, PENCHANT])

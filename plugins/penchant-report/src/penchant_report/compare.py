@@ -29,7 +29,7 @@ from penchant_report.pages import write_page
 from penchant_report.pooling import Pooled, difference, paired_difference, pooled
 from penchant_report.wording import Z_MEANING, level_text, setting_text, value_text
 
-MOST_SETTINGS = 8  # that are listed where two runs asked for different things
+MOST_SETTINGS = 8  # that are listed where two runs have different settings
 MOST_SENTENCES = 6  # of a probe, before its table
 _LEGEND = (
     f"✱: significant (two-sided {level_text(1)}, corrected for the comparisons of its probe). "
@@ -93,14 +93,14 @@ class Comparison:
     @functools.cached_property
     def _significant(self) -> set[Row]:
         """Rows with a significant difference; those of one probe are decided at once."""
-        found: set[Row] = set()
+        significant: set[Row] = set()
         by_probe: dict[str, list[Row]] = {}
         for row in self.rows:
             by_probe.setdefault(row.probe, []).append(row)
         for rows in by_probe.values():
             decided = significance.significant([row.p for row in rows])
-            found |= {row for row, holds in zip(rows, decided) if holds}
-        return found
+            significant |= {row for row, holds in zip(rows, decided) if holds}
+        return significant
 
     def is_significant(self, row: Row) -> bool:
         """Is this difference significant, among those of its probe?"""
@@ -112,7 +112,7 @@ class Comparison:
 
     def table(self) -> list[dict[str, Any]]:
         """One row per cell, quantity and other run, ready for `pandas.DataFrame`."""
-        found = []
+        rows = []
         for row in self.rows:
             apart = row.difference
             first = row.first.quantity
@@ -136,8 +136,8 @@ class Comparison:
                 "significant": self.is_significant(row),
                 "reason": row.reason,
             }
-            found.append(columns)
-        return found
+            rows.append(columns)
+        return rows
 
     def to_pandas(self) -> Any:
         """The table as a `pandas.DataFrame`, where pandas is installed."""
@@ -177,7 +177,7 @@ class Comparison:
         return row.quantity, first, second, apart
 
     def write(self, path: str | Path) -> Path:
-        """Write the page, which looks like a report."""
+        """Write the page, in the style of a report."""
         values = _page(self)
         return write_page(Path(path), "compare.html.jinja", values)
 
@@ -205,11 +205,11 @@ def compare(*runs: Run | str | Path) -> Comparison:
     """
     if len(runs) < 2:
         raise Error(f"a comparison takes two runs or more, found {len(runs)}")
-    found = []
+    compared = []
     for run in runs:
-        found.append(run if isinstance(run, Run) else read(run))
-    names = _names(found)
-    cells = [cells_of(run) for run in found]
+        compared.append(run if isinstance(run, Run) else read(run))
+    names = _names(compared)
+    cells = [cells_of(run) for run in compared]
 
     # Each run against the first.
     rows: list[Row] = []
@@ -259,7 +259,7 @@ def _answers(names: Sequence[str], cells: Sequence[dict[Cell, list[Entry]]]) -> 
 
 def _changes(first: Entry, second: Entry) -> list[str]:
     """Settings that differ, as text."""
-    found = []
+    changes = []
     names = dict.fromkeys((*first.settings, *second.settings))
     for name in names:
         before = first.settings.get(name)
@@ -268,13 +268,13 @@ def _changes(first: Entry, second: Entry) -> list[str]:
             continue
         old = setting_text(before)
         new = setting_text(after)
-        found.append(f"{name}: {old} against {new}")
+        changes.append(f"{name}: {old} against {new}")
 
-    rest = len(found) - MOST_SETTINGS
+    rest = len(changes) - MOST_SETTINGS
     if rest > 0:
-        found = found[:MOST_SETTINGS]
-        found.append(f"and {rest} more settings")
-    return found
+        changes = changes[:MOST_SETTINGS]
+        changes.append(f"and {rest} more settings")
+    return changes
 
 
 def _rows(
@@ -316,11 +316,11 @@ def _rows(
 
 
 def _by_seed(entries: Sequence[Entry], name: str) -> dict[Any, Quantity]:
-    found = {}
+    quantities = {}
     for entry in entries:
         if name in entry.quantities:
-            found[entry.labels.get("seed")] = entry.quantities[name]
-    return found
+            quantities[entry.labels.get("seed")] = entry.quantities[name]
+    return quantities
 
 
 def _pooled(by_seed: dict[Any, Quantity]) -> Pooled:

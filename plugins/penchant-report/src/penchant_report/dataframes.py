@@ -74,8 +74,8 @@ def _is_along_steps(name: str, result: Any) -> bool:
     """Is it a quantity along the steps of a trajectory, or these steps?"""
     if not is_by_step(result):
         return False
-    base, found, _ = name.rpartition(BY_STEP)
-    return name == STEPS or bool(found and base)
+    base, separator, _ = name.rpartition(BY_STEP)
+    return name == STEPS or bool(separator and base)
 
 
 def _axes_of(
@@ -84,14 +84,14 @@ def _axes_of(
     labels: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """A name for every axis: that of the only labels of its length, else one of the array's own."""
-    found: list[str] = []
+    axes: list[str] = []
     for number, length in enumerate(shape):
         fitting = [axis for axis, names in labels.items() if len(names) == length]
         own = f"{name}-{number}"
-        if len(fitting) == 1 and fitting[0] not in found:
+        if len(fitting) == 1 and fitting[0] not in axes:
             own = fitting[0]
-        found.append(own)
-    return found
+        axes.append(own)
+    return axes
 
 
 def run_dataset(rows: Sequence[Mapping[str, Any]], probe: str | None) -> Any:

@@ -17,7 +17,7 @@ WIDTH = 320  # of a panel, in pixels, names included
 LEFT, RIGHT, TOP, ROW, BOTTOM = 14, 14, 8, 40, 26
 MOST_PANELS = 6
 MOST_ROWS = 24
-_TICKS = 4  # at most so many
+_TICKS = 4  # at most
 _WIDEST_LINEAR = 100.0  # ratio of positive values above which the axis is logarithmic
 
 
@@ -52,24 +52,24 @@ class Panel:
 def panels(answer: Answer) -> list[Panel]:
     """Panels of the first quantities; none where there is nothing to compare."""
     groups = answer.groups[:MOST_ROWS]
-    found = []
+    panels = []
     for name in answer.meanings:
         known = [group for group in groups if _is_known(group, name)]
         pooled = [group.quantities[name] for group in known]
         nulls = [each for each in pooled if each.quantity.null is not None]
         # One number alone is in the table.
         if len(known) > 1 or nulls:
-            found.append(_panel(name, known))
-        if len(found) == MOST_PANELS:
+            panels.append(_panel(name, known))
+        if len(panels) == MOST_PANELS:
             break
-    return found
+    return panels
 
 
 def _is_known(group: Group, name: str) -> bool:
-    found = group.quantities.get(name)
-    if found is None:
+    quantity = group.quantities.get(name)
+    if quantity is None:
         return False
-    return math.isfinite(found.quantity.value)
+    return math.isfinite(quantity.quantity.value)
 
 
 def _panel(name: str, groups: Sequence[Group]) -> Panel:
@@ -81,8 +81,8 @@ def _panel(name: str, groups: Sequence[Group]) -> Panel:
     rows = []
     for number, group in enumerate(groups):
         y = TOP + ROW * (number + 0.65)
-        found = group.quantities[name]
-        rows.append(_row(group.label, found, y, scale))
+        quantity = group.quantities[name]
+        rows.append(_row(group.label, quantity, y, scale))
     first = groups[0].quantities[name]
     ticks = [(scale.position(value), f"{value:g}") for value in scale.ticks]
     return Panel(
@@ -96,7 +96,7 @@ def _panel(name: str, groups: Sequence[Group]) -> Panel:
 
 
 def _extent(found: Pooled) -> list[float]:
-    """Every number that has a place in the panel."""
+    """Every number that the panel can show."""
     quantity = found.quantity
     value = (quantity.value, quantity.stderr)
     null = (quantity.null, quantity.null_spread)
@@ -213,9 +213,9 @@ def _round_numbers(low: float, high: float) -> list[float]:
     # Its multiples between the two.
     first = math.ceil(low / step)
     last = math.floor(high / step)
-    found = []
+    numbers = []
     for number in range(first, last + 1):
         # Rounded, because 3 * 0.2 is not 0.6.
         text = f"{number * step:.10g}"
-        found.append(float(text))
-    return found
+        numbers.append(float(text))
+    return numbers

@@ -39,9 +39,9 @@ def draw(
     Returns:
         What went wrong; empty if nothing did.
     """
-    place = folder / "figures"
+    figures_folder = folder / "figures"
     # What a kill left half drawn.
-    for old in (place, folder / TABLES):
+    for old in (figures_folder, folder / TABLES):
         shutil.rmtree(old, ignore_errors=True)
     try:
         record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}}
@@ -49,31 +49,31 @@ def draw(
             check_name(name, "figure")
             ending, content = picture(figure)
             file_name = f"{name}.{ending}"
-            place.mkdir(exist_ok=True)
-            with atomic(place / file_name, durable=False) as file:
+            figures_folder.mkdir(exist_ok=True)
+            with atomic(figures_folder / file_name, durable=False) as file:
                 file.write(content)
-            # What a reader is told of it.
+            # The caption.
             record["captions"][name] = figure.get_label() or ""
             record["titles"][name] = title_of(figure)
             record["files"][name] = file_name
-        place.mkdir(exist_ok=True)
+        figures_folder.mkdir(exist_ok=True)
         write_tables(folder, result.arrays)
         # Written even where there are no figures: it says that drawing ended.
-        write_json(place / "figures.json", {"schema": SCHEMA, **record})
+        write_json(figures_folder / "figures.json", {"schema": SCHEMA, **record})
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a figure raises, the numbers are safe
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(figures_folder, ignore_errors=True)
         return f"figures could not be drawn: {type(error).__name__}: {error}"
     return ""
 
 
 def is_drawn(folder: Path) -> bool:
     """Are the figures of a job all there?"""
-    place = folder / "figures"
-    record = place / "figures.json"
+    figures_folder = folder / "figures"
+    record = figures_folder / "figures.json"
     # Runs made before captions existed have PNG pictures only.
-    return record.is_file() or any(place.glob("*.png"))
+    return record.is_file() or any(figures_folder.glob("*.png"))
 
 
 def draw_missing(run: Path, job: str) -> str:

@@ -55,16 +55,16 @@ def figures_of(target: Any, result: Any, *, style: bool = True) -> dict[str, Any
     arrays = {name: _locked(array) for name, array in result.arrays.items()}
     shown = attrs.evolve(result, arrays=arrays)
     with figure_style(ours=style):
-        found = draw(shown)
+        drawn = draw(shown)
 
-    if not isinstance(found, dict):
-        kind = type(found).__name__
+    if not isinstance(drawn, dict):
+        kind = type(drawn).__name__
         raise Error(f"figures must be a dict of names, found {kind}")
     # What the probe draws is of the last state.
     if is_by_step(result) and result.quantities:
         with figure_style(ours=style):
-            return {NAME: over_steps(result), **found}
-    return found
+            return {NAME: over_steps(result), **drawn}
+    return drawn
 
 
 def figures_of_result(result: Any, *, style: bool = True) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def picture(figure: Any, *, largest: int = LARGEST_SVG, dpi: float = PNG_DPI) ->
     Returns:
         The ending of the file, and its content.
     """
-    # The style again: some of it is looked up when a figure is saved.
+    # The style again: some of it is read when a figure is saved.
     with figure_style():
         content = _saved(figure, "svg")
         if len(content) <= largest:
@@ -147,6 +147,6 @@ def title_of(figure: Any) -> str:
     titles = [figure.get_suptitle()]
     for axes in figure.axes:
         titles.append(axes.get_title())
-    found = next(filter(None, titles), "")
-    words = found.split()
+    title = next(filter(None, titles), "")
+    words = title.split()
     return " ".join(words)

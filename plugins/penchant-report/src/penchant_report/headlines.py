@@ -21,7 +21,7 @@ def headlines(run: Run, answer: Answer) -> tuple[list[str], list[str]]:
     Returns:
         The sentences, and what went wrong where a probe failed to give one.
     """
-    found: dict[str, list[str]] = {}
+    sentences: dict[str, list[str]] = {}
     problems = []
     for group in answer.groups[:MOST_GROUPS]:
         try:
@@ -31,10 +31,10 @@ def headlines(run: Run, answer: Answer) -> tuple[list[str], list[str]]:
             problems.append(f"The headline of {group.label} failed: {kind}: {error}")
             continue
         if text:
-            found.setdefault(text, []).append(group.label)
+            sentences.setdefault(text, []).append(group.label)
     if len(answer.groups) == 1:
-        return list(found), problems
-    return [f"{', '.join(labels)}: {text}" for text, labels in found.items()], problems
+        return list(sentences), problems
+    return [f"{', '.join(labels)}: {text}" for text, labels in sentences.items()], problems
 
 
 def _headline(run: Run, group: Group) -> str:

@@ -41,7 +41,7 @@ def job_rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dic
     Returns:
         What the page shows of each.
     """
-    found = []
+    rows = []
     for entry in entries:
         labels = {"architecture": "", "dataset": "", "seed": "", **entry.labels}
         files = []
@@ -59,8 +59,8 @@ def job_rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dic
             "warnings": len(entry.warnings),
             "files": files,
         }
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _seconds(entry: Entry) -> str:
@@ -78,11 +78,11 @@ def job_sections(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
         pictures[entry.id] = _figures(folder / "figures")
     _embed(list(pictures.values()))
     single = len(entries) == 1
-    found = []
+    sections = []
     for entry in entries:
         figures = pictures[entry.id]
-        found.append(_job(run, entry, figures, single=single))
-    return found
+        sections.append(_job(run, entry, figures, single=single))
+    return sections
 
 
 def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _quantity_row(
 
 
 def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
-    found = []
+    tables = []
     arrays = record.get("arrays") or {}
     for name, entry in arrays.items():
         lengths = map(str, entry.get("shape", []))
@@ -173,8 +173,8 @@ def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
             "dtype": entry.get("dtype", ""),
             "csv": f"jobs/{folder.name}/{table}" if written else "",
         }
-        found.append(row)
-    return found
+        tables.append(row)
+    return tables
 
 
 # ---- figures
@@ -194,7 +194,7 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
     # Runs made before captions existed have pictures only.
     pictures = [*folder.glob("*.svg"), *folder.glob("*.png")]
     names = list(captions) or sorted({path.stem for path in pictures})
-    found = []
+    figures = []
     for name in names:
         path = _picture(folder, str(name))
         if path is None:
@@ -209,8 +209,8 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
             "folder": path,
             "data": "",
         }
-        found.append(figure)
-    return found
+        figures.append(figure)
+    return figures
 
 
 def _picture(folder: Path, name: str) -> Path | None:

@@ -59,13 +59,13 @@ def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
         if figure is not None:
             drawn.append((group.label, entry.id, figure))
     align([figure for _, _, figure in drawn])
-    found = []
+    figures = []
     for label, job, figure in drawn:
         ending, content = picture(figure, largest=LARGEST_SVG, dpi=PNG_DPI)
         caption = str(figure.get_label() or "")
         alt = title_of(figure) or caption
-        found.append(LeadFigure(label, job, caption, alt, ending, embedded(content, ending)))
-    return found
+        figures.append(LeadFigure(label, job, caption, alt, ending, embedded(content, ending)))
+    return figures
 
 
 def _lead_figure(run: Run, job: str) -> Figure | None:

@@ -15,14 +15,14 @@ Cell = tuple[Any, ...]
 
 def cells_of(run: Run) -> dict[Cell, list[Entry]]:
     """Jobs that are done, by what they measured."""
-    found: dict[Cell, list[Entry]] = {}
+    cells: dict[Cell, list[Entry]] = {}
     for entry in entries_of(run):
         if entry.status != "done":
             continue
         labels = [entry.labels.get(axis) for axis in _AXES]
-        members = found.setdefault(tuple(labels), [])
+        members = cells.setdefault(tuple(labels), [])
         members.append(entry)
-    return found
+    return cells
 
 
 def matched(
@@ -53,7 +53,7 @@ def matched(
     for probe in dict.fromkeys(probes):
         left = _only_in(first, second, probe)
         right = _only_in(second, first, probe)
-        # One cell on each side: another architecture or dataset in the same place.
+        # One cell on each side: another architecture or dataset in the same position.
         if len(left) == len(right) == 1:
             one = first[left[0]]
             other = second[right[0]]

@@ -238,7 +238,7 @@ def figures_html(figures: Mapping[str, Any]) -> str:
 
 def display(text: str, content: str) -> None:
     """Show HTML where a notebook can, else print text."""
-    # Looked up, never imported: without IPython nobody waits for it.
+    # Looked up in sys.modules, never imported: IPython takes long to load.
     package = sys.modules.get("IPython")
     shell = None if package is None else package.get_ipython()
     if shell is not None and "IPKernelApp" in shell.config:

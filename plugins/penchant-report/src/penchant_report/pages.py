@@ -117,7 +117,7 @@ def _in_the_dark(colour: str) -> str:
     hue, lightness, saturation = colorsys.rgb_to_hls(*parts)
     mixed = []
     if saturation < 0.1:
-        # Greys change places: what was near the paper stays near the paper.
+        # Greys are swapped: what was close to the background stays close to it.
         for ink, paper in zip(_DARK_INK, _DARK_PAPER):
             grey = ink + lightness * (paper - ink)
             mixed.append(grey)

@@ -47,7 +47,7 @@ def write_report(run: Run) -> Path:
 def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     many = len(entries) > MOST_DETAILED
     failed = [entry for entry in entries if entry.status == "failed"]
-    # Of many jobs only those that failed have a section: that is where one has to look.
+    # Of many jobs only failed ones have a section.
     detailed = failed[:MOST_DETAILED] if many else list(entries)
     waiting = [entry for entry in entries if entry.status not in ("done", "failed")]
     failures = [{**link(entry), "error": entry.error} for entry in failed]
@@ -118,11 +118,11 @@ def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         for text in entry.warnings:
             pairs.append((entry.id, text))
 
-    found = []
+    warnings = []
     for text, names in grouped(pairs).items():
         jobs = [links[name] for name in names]
-        found.append({"text": text, "jobs": jobs})
-    return found
+        warnings.append({"text": text, "jobs": jobs})
+    return warnings
 
 
 # ---- how to reproduce
@@ -151,7 +151,7 @@ def _reproduction(run: Run) -> dict[str, Any]:
 
 
 def _asked(run: Run) -> str:
-    """The experiment as it was written; empty where nobody kept it."""
+    """The experiment as it was written; empty where it was not stored."""
     path = run.folder / "experiment.toml"
     if not path.is_file():
         return ""
@@ -161,13 +161,13 @@ def _asked(run: Run) -> str:
 def _objects(run: Run) -> str:
     """Objects of a script that the experiment names by their content, which no file can hold."""
     text = _asked(run)
-    found = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', text)
-    once = dict.fromkeys(found)
+    matches = re.findall(r'"<(\S+) (?:[0-9a-f]{16}|unidentifiable)>"', text)
+    once = dict.fromkeys(matches)
     return ", ".join(once)
 
 
 def _write_csv(path: Path, entries: Sequence[Entry]) -> None:
-    """All quantities of all jobs: one row a job and quantity."""
+    """All quantities of all jobs: one row per job and quantity."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     labels = ("probe", "architecture", "dataset", "seed")

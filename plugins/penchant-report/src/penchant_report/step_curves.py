@@ -64,7 +64,7 @@ def _finite(values: Any) -> Any:
 
 
 def _spread(axes: Any, steps: Any) -> None:
-    """Steps that grow by factors are shown so, with zero at its own place."""
+    """Steps that grow by factors have a logarithmic axis, with zero at its left end."""
     positive = steps[steps > 0]
     if len(positive) > 2 and positive.max() > 20 * positive.min():
         axes.set_xscale("symlog", linthresh=float(positive.min()))

@@ -66,7 +66,7 @@ def _rows(
     array: Any,
     errors: Any,
 ) -> Iterator[list[Any]]:
-    """A heading, then a row an index; a matrix as it is, errors in columns after its own."""
+    """A heading, then one row per index; a matrix as it is, errors in columns after its own."""
     beside = errors is not None and errors.shape == array.shape
     # A number or a list: one column, and one for its errors.
     if array.ndim < 2:

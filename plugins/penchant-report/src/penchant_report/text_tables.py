@@ -42,12 +42,12 @@ def _rows(answer: Answer) -> list[list[str]]:
     for name in answer.meanings:
         cells = [name]
         for group in answer.groups:
-            found = group.quantities.get(name)
-            if found is None:
+            quantity = group.quantities.get(name)
+            if quantity is None:
                 cells.append("–")
                 continue
-            null = found.quantity.null_text.replace("-", "−")
-            cells.append(value_text(found.quantity) + (f" (null {null})" if null else ""))
+            null = quantity.quantity.null_text.replace("-", "−")
+            cells.append(value_text(quantity.quantity) + (f" (null {null})" if null else ""))
         rows.append(cells)
     return rows
 

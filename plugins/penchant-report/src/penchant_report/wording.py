@@ -75,7 +75,7 @@ def setting_text(value: Any) -> str:
 
 
 def grouped(warnings: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Each text with the names it was said of, in the order in which they came."""
+    """Each text with the names it belongs to, in order."""
     found: dict[str, list[str]] = {}
     for name, text in warnings:
         names = found.setdefault(text, [])

@@ -173,8 +173,8 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
     alike = one.inputs.shape == two.inputs.shape
     equal = alike and torch.equal(one.inputs, two.inputs)
     equal = equal and torch.equal(one.labels, two.labels)
-    found = "the same" if equal else "other"
-    assert equal != drawn, f"{name}: another seed gave {found} samples"
+    comparison = "the same" if equal else "other"
+    assert equal != drawn, f"{name}: another seed gave {comparison} samples"
     return first
 
 
@@ -243,8 +243,8 @@ def small_run(name: str, folder: Path, parts: Mapping[str, Any]) -> Result:
     raw = experiment(name, parts)
     raw["executor"] = "serial"
     with no_trace(), strict_devices(package):
-        found = run(raw, out=folder)
-        return only_result(found)
+        finished = run(raw, out=folder)
+        return only_result(finished)
 
 
 def only_result(found: Run) -> Result:
@@ -277,10 +277,10 @@ def check_declared(
             ("quantity", result.quantities, record["meanings"]),
             ("array", result.arrays, record["about"]),
         )
-        for kind, found, names in both:
+        for kind, actual, names in both:
             declared[kind] |= set(names)
-            produced[kind] |= set(found)
-            for each in found:
+            produced[kind] |= set(actual)
+            for each in actual:
                 # The error of an array needs no declaration of its own.
                 base = each.removesuffix("-stderr")
                 listed = each in names or base in names
@@ -327,23 +327,25 @@ def check_nulls(
         results: Small runs of it.
         reasons: Quantity, or a pattern such as `trace-*`, to the reason why no null exists.
     """
-    found: set[str] = set()
+    significant: set[str] = set()
     compared: set[str] = set()
     for result in results:
         for name, quantity in result.quantities.items():
-            found.add(name)
+            significant.add(name)
             if quantity.null is not None:
                 compared.add(name)
     explained: set[str] = set()
     for pattern, reason in reasons.items():
         assert reason, f"{cls.name} does not say why {pattern!r} has no null"
-        meant = {name for name in found if fnmatchcase(name, pattern)}
+        meant = {name for name in significant if fnmatchcase(name, pattern)}
         # A reason for what is not there would hide a misspelt name.
-        assert meant, f"{cls.name} gives no quantity {pattern!r}, expected one of {sorted(found)}"
+        assert meant, (
+            f"{cls.name} gives no quantity {pattern!r}, expected one of {sorted(significant)}"
+        )
         both = sorted(meant & compared)
         assert not both, f"{cls.name} has a null of {both} and a reason why there is none"
         explained |= meant
-    lacking = sorted(found - compared - explained)
+    lacking = sorted(significant - compared - explained)
     assert not lacking, f"{cls.name} gives {lacking} without a null and without a reason"
 
 
@@ -444,7 +446,7 @@ def assert_same(first: Result, second: Result, what: str) -> None:
     assert first.arrays.keys() == second.arrays.keys(), f"{what} gave other arrays"
     for name, array in first.arrays.items():
         again = second.arrays[name]
-        # Text knows no missing numbers, and numpy refuses to look for them.
+        # Text has no missing numbers, and numpy cannot test for them.
         nan = array.dtype.kind in "fc"
         equal = np.array_equal(array, again, equal_nan=nan)
         assert equal, f"{what} gave another {name!r}"
@@ -453,7 +455,7 @@ def assert_same(first: Result, second: Result, what: str) -> None:
     for name, quantity in first.quantities.items():
         others = second.quantities[name].numbers
         for part, number in quantity.numbers.items():
-            found = others.get(part, math.nan)
-            both_missing = math.isnan(number) and math.isnan(found)
-            same = number == found or both_missing
-            assert same, f"{what} gave {part} {found} of {name!r}, before {number}"
+            value = others.get(part, math.nan)
+            both_missing = math.isnan(number) and math.isnan(value)
+            same = number == value or both_missing
+            assert same, f"{what} gave {part} {value} of {name!r}, before {number}"

@@ -15,7 +15,7 @@ from penchant_testing.checks import small_run
 
 LEAST, MOST = 0.5, 2.0  # ratios of claimed error to spread that are honest
 SEEDS = range(12)
-# A spread over a dozen seeds is uncertain by a fifth: what they refuse is looked at with these too.
+# A spread over a dozen seeds is uncertain by a fifth: what they refuse is checked again with these.
 MORE_SEEDS = range(12, 48)
 
 
@@ -69,8 +69,8 @@ def claims(
     Returns:
         One claim for each quantity that has a standard error in at least half of the runs.
     """
-    found = _measured(name, folder, parts, seeds)
-    return _compared(found)
+    values = _measured(name, folder, parts, seeds)
+    return _compared(values)
 
 
 def _measured(
@@ -80,12 +80,12 @@ def _measured(
     seeds: Iterable[int],
 ) -> list[dict[str, Quantity]]:
     """Quantities of a small run for each seed."""
-    found = []
+    runs = []
     for seed in seeds:
         options = {**parts, "seed": seed, "figures": False}
         result = small_run(name, folder / str(seed), options)
-        found.append(result.quantities)
-    return found
+        runs.append(result.quantities)
+    return runs
 
 
 def _compared(runs: Sequence[Mapping[str, Quantity]]) -> list[Claim]:
@@ -129,23 +129,23 @@ def check_claims(
         unclaimed: Quantity to the reason why its error cannot be compared with this spread.
     """
     reasons = dict(unclaimed or {})
-    found: dict[str, Claim] = {}
+    refused: dict[str, Claim] = {}
     for number, parts in enumerate(runs):
         subfolder = folder / str(number)
         measured = _measured(name, subfolder, parts, SEEDS)
-        new = _others(_compared(measured), found)
+        new = _others(_compared(measured), refused)
         if _wrong(new.values(), reasons):
             measured += _measured(name, subfolder, parts, MORE_SEEDS)
-            new = _others(_compared(measured), found)
-        found |= new
+            new = _others(_compared(measured), refused)
+        refused |= new
     # A reason for what is not there would hide a misspelt name.
-    known = found.keys() | set(expected)
+    known = refused.keys() | set(expected)
     unknown = sorted(reasons.keys() - known)
     assert not unknown, f"{name} gives no error of {unknown}, expected one of {sorted(known)}"
     # Every error is compared, or says why not.
-    lacking = sorted(known - found.keys() - reasons.keys())
+    lacking = sorted(known - refused.keys() - reasons.keys())
     assert not lacking, f"{name} never compares the errors of {lacking} with a spread over seeds"
-    wrong = _wrong(found.values(), reasons)
+    wrong = _wrong(refused.values(), reasons)
     listed = "; ".join(wrong)
     assert not wrong, f"{name}: {listed}"
 

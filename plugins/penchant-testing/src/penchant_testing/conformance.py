@@ -55,13 +55,13 @@ def registrations(distribution: str) -> list[Registration]:
         own = plugin.distribution == distribution
         if own and plugin.reason:
             raise AssertionError(f"{distribution} is disabled: {plugin.reason}")
-    found = [
+    registrations = [
         registration
         for registration in plugins.registrations()
         if registration.distribution == distribution
     ]
-    assert found, f"{distribution} registers no components; is it installed?"
-    return found
+    assert registrations, f"{distribution} registers no components; is it installed?"
+    return registrations
 
 
 def label(registration: Registration) -> str:
@@ -167,18 +167,18 @@ def _properties(
     exceptions: _Exceptions,
 ) -> Iterator[Property]:
     """All properties, those of the whole distribution first."""
-    found = registrations(distribution)
-    names = {registration.component.name for registration in found}
+    components = registrations(distribution)
+    names = {registration.component.name for registration in components}
     # A misspelt name would leave its component untested.
     unknown = (small.keys() | exceptions.names) - names
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
-    package = found[0].package
+    package = components[0].package
     yield Property("light", _anywhere(check_light, package))
     probes: dict[str, Any] = {}
-    for registration in found:
+    for registration in components:
         yield from _of_a_declaration(registration)
         name = registration.component.name
-        # None: too large for a test, so that only its declaration is looked at.
+        # None: too large for a test, so that only its declaration is checked.
         parts = small.get(name, {})
         if parts is None:
             continue
@@ -202,7 +202,7 @@ def _of_a_declaration(registration: Registration) -> Iterator[Property]:
     # Complete in itself.
     declared = _anywhere(checks.check_component, registration)
     yield Property(f"{of}-declared", declared)
-    # Its code where others look for it.
+    # Its code where other processes can import it.
     room = _anywhere(check_rooms, registration)
     yield Property(f"{of}-in-its-room", room)
 
@@ -266,11 +266,11 @@ class _SmallProbe:
         return self.registration.component
 
     def results(self) -> list[Result]:
-        found = []
+        collected = []
         for parts in self.runs:
             key = _frozen(parts)
-            found.append(_kept(self.cls.name, key))
-        return found
+            collected.append(_kept(self.cls.name, key))
+        return collected
 
     def presets(self, folder: Path) -> None:
         checks.check_presets(self.registration)
@@ -372,7 +372,7 @@ def _thawed(value: Any) -> Any:
 
 @functools.cache
 def _kept(name: str, frozen: Any) -> Result:
-    """The result of a small run, made once a process: every property looks at the same one."""
+    """The result of a small run, made once per process: every property checks the same one."""
     temporary = tempfile.mkdtemp(prefix="penchant-")
     folder = Path(temporary)
     parts = {**_thawed(frozen), "figures": False}
@@ -397,8 +397,8 @@ def check_light(package: str) -> None:
     # In a process of its own: this one has imported everything long ago.
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = done.stdout.strip()
-    assert found == "[]", f"importing {package} imports {found}"
+    printed = done.stdout.strip()
+    assert printed == "[]", f"importing {package} imports {printed}"
 
 
 def check_rooms(registration: Registration) -> None:

@@ -81,7 +81,7 @@ def _shortened(value: Any) -> Any:
 
 
 def rounded(name: str, result: Any, ulps: int) -> Any:
-    """The result of an operator that adds up, wrong by so many units in the last place."""
+    """The result of an operator that adds up, wrong by `ulps` units in the last place."""
     if not ulps or name not in _SUMMING:
         return result
     if isinstance(result, (tuple, list)):
@@ -101,7 +101,7 @@ def _perturbed(tensor: Any, ulps: int) -> Any:
 
 
 class RecurrentLayersOfCudnn(TorchFunctionMode):
-    """Refuses recurrent layers in evaluation mode whose derivatives are asked for.
+    """Refuses recurrent layers in evaluation mode whose derivatives are taken.
 
     Args:
         device: The type of device whose layers are cuDNN's.

@@ -104,10 +104,10 @@ class Counts:
 
     def by_kind(self) -> dict[str, int]:
         """How often the host waited, by kind."""
-        found: collections.Counter[str] = collections.Counter()
+        counts: collections.Counter[str] = collections.Counter()
         for (kind, _), count in self.syncs.items():
-            found[kind] += count
-        return dict(found)
+            counts[kind] += count
+        return dict(counts)
 
     @property
     def transfers(self) -> int:
@@ -141,8 +141,8 @@ def _line() -> str:
         library = library or frame.f_code.co_name == "__torch_function__"
         if not own and not library:
             folders = name.split("/")
-            place = "/".join(folders[-3:])
-            return f"{place}:{frame.f_lineno} {frame.f_code.co_name}"
+            location = "/".join(folders[-3:])
+            return f"{location}:{frame.f_lineno} {frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]
     return "unknown"
 
@@ -185,7 +185,7 @@ class Emulated(torch.Tensor):
             with torch.no_grad():
                 copied = self.detach().clone()
             copied.requires_grad_(self.requires_grad)
-            # A parameter of a wrapper class is told apart by this mark.
+            # This mark distinguishes a parameter of a wrapper class.
             if getattr(self, "_is_param", False):
                 copied._is_param = True
             memo[id(self)] = copied
@@ -217,7 +217,7 @@ class _Call:
         self.device = None if device is None else torch.device(device)
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Note on which side a tensor is; what the host computes with in its place."""
+        """Note on which side a tensor is; what the host computes with instead."""
         if isinstance(tensor, Emulated):
             self.ours.append(tensor)
             tensor = tensor.held
@@ -253,19 +253,19 @@ class _Call:
         if self.ours:
             self._keep_cudas_rules()
         self._count_waiting()
-        found = self._computed()
+        value = self._computed()
         # Python values have no device; results of the host keep theirs.
         if self.name in _ANSWERS:
-            return found
+            return value
         if not self._belongs_to_device():
             mutates = self.func._schema.is_mutable and self.ours
-            return self._aliased(found) if mutates else found
+            return self._aliased(value) if mutates else value
         if not _is_free(self.func):
             _counts[-1].launches += 1
             _counts[-1].operators[self.name] += 1
-        placed = functools.partial(_on_device, index=self.index)
+        moved_here = functools.partial(_on_device, index=self.index)
         try:
-            results = _each(placed, found)
+            results = _each(moved_here, value)
         except torch.OutOfMemoryError as error:
             raise _counts[-1].memory.error_of(self.name, error) from None
         return self._aliased(results)
@@ -288,8 +288,8 @@ class _Call:
         return bool(self.ours) or self.asks_for_device
 
     def _refuse_mixing(self) -> None:
-        places = {tensor.device.index for tensor in self.ours}
-        if len(places) > 1 and self.func not in _COPYING:
+        device_indices = {tensor.device.index for tensor in self.ours}
+        if len(device_indices) > 1 and self.func not in _COPYING:
             raise RuntimeError(
                 "expected all tensors to be on the same device, but found "
                 f"{NAME}:0 and {NAME}:1 in {self.func}"
@@ -498,7 +498,7 @@ def emulated_device(
     Args:
         limit: Bytes that each device has; beyond them operators raise `torch.OutOfMemoryError`.
         hidden: Whether convolutions and products beyond the limit raise the errors of cuDNN and
-            cuBLAS in its place, as those do that find no room for their workspace.
+            cuBLAS instead, as those that find no room for their workspace do.
         rounding: Units in the last place by which products, sums and norms differ from the CPU's.
 
     Yields:

@@ -117,19 +117,19 @@ def check_bytes(chosen: _Chosen) -> None:
     serial = _Chosen("serial", {}, chosen._folder)
     probes = ({"label": "maps"}, {"label": "raises", "what": "raise"})
     expected = serial.run("expected", *probes, seeds=2)
-    found = chosen.run("found", *probes, seeds=2)
-    assert _numbers(found, "maps") == _numbers(expected, "maps"), "numbers differ from serial"
-    for result in found.results(probe="raises"):
+    run = chosen.run("found", *probes, seeds=2)
+    assert _numbers(run, "maps") == _numbers(expected, "maps"), "numbers differ from serial"
+    for result in run.results(probe="raises"):
         assert result.status == "failed"
         assert str(result.error).startswith("ValueError: 3 is refused"), result.error
 
 
 def _numbers(run: Run, probe: str) -> list[bytes]:
-    found = []
+    numbers = []
     for result in run.results(probe=probe):
         assert result.status == "done", result.error
-        found.append(result.arrays["numbers"].tobytes())
-    return found
+        numbers.append(result.arrays["numbers"].tobytes())
+    return numbers
 
 
 def check_sharing(chosen: _Chosen) -> None:

@@ -2,7 +2,7 @@
 
 Every conformance test has these under the mark `cuda`, so that one command runs them on a GPU,
 `make test-cuda`. Seconds go to the file that `PENCHANT_CUDA_TABLE` names, one line for each run.
-With `PENCHANT_CUDA_DEVICE=emulated` the emulated device takes the place of the GPU.
+With `PENCHANT_CUDA_DEVICE=emulated` the emulated device replaces the GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ERRORS = 6.0  # standard errors by which two honest measurements may differ
 
 
 def tested_device() -> str:
-    """The device that tests marked `cuda` run on: a GPU, or the emulated device in its place."""
+    """The device that tests marked `cuda` run on: a GPU, or the emulated device instead."""
     return os.environ.get(DEVICE, "cuda")
 
 
@@ -69,13 +69,13 @@ def check_on_cuda(
         expected: Its result on the CPU.
         device: The device.
     """
-    found = []
+    problems = []
     for number in range(2):
         raw = experiment(name, parts)
         raw.update(executor="serial", device=device, figures=False)
         path = folder / str(number)
-        found.append(only_result(run(raw, out=path)))
-    first, second = found
+        problems.append(only_result(run(raw, out=path)))
+    first, second = problems
     assert_same(first, second, "a second run on the device")
     for key, quantity in expected.quantities.items():
         other = first.quantities[key]
@@ -90,7 +90,7 @@ def check_on_cuda(
 def _allowed(first: Quantity, second: Quantity) -> float:
     """How far two measurements of one thing may be apart."""
     relative = CLOSE * abs(first.value)
-    # An error that nobody knows allows nothing.
+    # An unknown error allows no deviation.
     here = first.stderr or 0.0
     there = second.stderr or 0.0
     errors = math.hypot(here, there)

@@ -47,14 +47,14 @@ def check_on_device(
     raw = experiment(name, parts)
     raw.update(executor="serial", device=NAME, figures=False)
     with emulated_device(limit=LIMIT, rounding=ROUNDING) as counts:
-        found = only_result(run(raw, out=folder))
+        result = only_result(run(raw, out=folder))
     # Without inputs there need be nothing to compute there.
     if expected.shape:
         assert counts.launches, f"{name} launched nothing on the device"
     unordered = ", ".join(f"{kind} in {line}" for kind, line in counts.nondeterministic)
     assert not unordered, f"{name} calls what has no deterministic kernel on CUDA: {unordered}"
     for key, quantity in expected.quantities.items():
-        other = found.quantities[key]
+        other = result.quantities[key]
         if quantity.missing and other.missing:
             continue
         # Close in itself, or compared with its error: chunks are summed in another order.
@@ -69,8 +69,8 @@ def check_on_device(
 
 def _note(name: str, counts: Counts) -> None:
     """Add a row to the table."""
-    place = os.environ.get(TABLE)
-    if not place:
+    table = os.environ.get(TABLE)
+    if not table:
         return
     numbers = [
         counts.launches,
@@ -79,7 +79,7 @@ def _note(name: str, counts: Counts) -> None:
         counts.nondeterministic.total(),
         counts.memory.peak,
     ]
-    path = Path(place)
+    path = Path(table)
     head = "" if path.exists() else f"{HEAD}\n|---|--:|--:|--:|--:|--:|\n"
     cells = " | ".join(f"{number:,}" for number in numbers)
     with path.open("a") as file:

@@ -111,8 +111,8 @@ def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
     raw = experiment(probe, parts, plugins)
-    asked = raw.get("device", "cpu")
-    device = place(asked)
+    requested = raw.get("device", "cpu")
+    device = place(requested)
     kind, _, _ = device.partition(":")
     built = build(raw, plugins, "test")
     (job,) = built.jobs(kind)
@@ -133,7 +133,7 @@ def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dic
     plugins = plugins or discovery.load()
     cls = plugins.find("probe", probe).component
     left = dict(parts)
-    # A table an axis, tiny where the probe needs it and nobody gave one.
+    # One table per axis, tiny where the probe needs it and none was given.
     tables: dict[str, list[dict[str, Any]]] = {}
     for axis, tiny in _TABLES.items():
         default = tiny if axis in cls.needs else None

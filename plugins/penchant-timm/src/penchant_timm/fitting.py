@@ -68,7 +68,7 @@ def _refusal(
 ) -> str | None:
     """Why the model does not take one image of this shape, or None.
 
-    In a thread of its own: modes that record or place what the caller does belong to its thread.
+    In a thread of its own: modes that record or move tensors of the caller belong to its thread.
     """
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_tried, timm, model, shape, arguments).result()

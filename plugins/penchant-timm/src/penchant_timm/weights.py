@@ -1,4 +1,4 @@
-"""What users are told when published weights cannot be had."""
+"""Error messages for published weights that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def weights_missing(
     model: str,
     error: Exception,
 ) -> penchant.Error:
-    """Says which weights, where they were looked for, and how to get them."""
+    """Names the weights, where they should be, and how to get them."""
     start = f"timm's {model} cannot be made with published weights"
     configuration = timm.get_pretrained_cfg(model)
     repository = getattr(configuration, "hf_hub_id", None)

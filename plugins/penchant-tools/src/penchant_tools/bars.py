@@ -19,7 +19,7 @@ SHARDS = "shards"
 
 def in_notebook() -> bool:
     """Is this a cell of a notebook?"""
-    # Whoever has not loaded IPython is in none; loading it to find out would take its time.
+    # Without IPython loaded this is no notebook; loading it to find out would take long.
     module = sys.modules.get("IPython")
     if module is None:
         return False
@@ -35,7 +35,7 @@ def is_watched() -> bool:
 
 
 class Bars:
-    """A bar, rate and time left for every job that has told how far it is, and one for all."""
+    """A bar, rate and time left for every job that reports progress, and one for all."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -62,7 +62,7 @@ class Bars:
         self._started = 0.0
 
     def start(self, total: int, done: int) -> None:
-        """Begin: so many jobs, of which some are done."""
+        """Begin: how many jobs there are, and how many of them are done."""
         self._started = time.monotonic()
         if total > 1:
             self._all = self._progress.add_task(
@@ -77,7 +77,7 @@ class Bars:
         """A job began."""
         if job not in self._tasks:
             shown = printable(name)
-            # Nobody knows yet how long it is.
+            # Its length is not known yet.
             task = self._progress.add_task(shown, total=None, facts="")
             self._tasks[job] = task
         self._draw()

@@ -43,13 +43,13 @@ def new_plugin(name: str, parent: Path) -> None:
     "-a",
     "--architecture",
     metavar="ARCH[:k=v,...]",
-    help="Architecture to look at.",
+    help="Architecture to check.",
 )
 @click.option(
     "-d",
     "--dataset",
     metavar="DATASET[:k=v,...]",
-    help="Dataset to look at.",
+    help="Dataset to check.",
 )
 @click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 @click.option("--shape", default="1,32,32", help="Input shape where there is no dataset.")

@@ -54,11 +54,11 @@ def _words(plugins: Plugins, ctx: click.Context, parameter: str, begun: str) -> 
 
 def _typed(plugins: Plugins, ctx: click.Context) -> type[Probe]:
     """The probe that stands in a command of which an option still lacks its value."""
-    # Click stops at such an option: what it has not looked at yet is left over.
+    # Click stops at such an option and leaves the rest.
     left = ctx.args[0] if ctx.args else ""
-    found = plugins.find("probe", ctx.params.get("name") or left).component
-    assert issubclass(found, Probe)
-    return found
+    component = plugins.find("probe", ctx.params.get("name") or left).component
+    assert issubclass(component, Probe)
+    return component
 
 
 def names(

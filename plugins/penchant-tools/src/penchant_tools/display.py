@@ -1,7 +1,7 @@
 """Shows a run: what runs, and how each job ended.
 
 A listener like any plugin's, through the event hooks. Bars are drawn on a terminal or in a notebook
-only; lines go to stderr. Quantities go to stdout for a single job; in a grid only when asked for.
+only; lines go to stderr. Quantities go to stdout for a single job; in a grid only with an option.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Can this machine, and this network, do what probes need? Looks, tries, and says what it found."""
+"""Can this machine, and this network, do what probes need? Checks, tries and reports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FATES = {
 
 @attrs.frozen
 class Finding:
-    """One line of the doctor's: what was looked at, what was found, and whether it is well."""
+    """One line of the doctor's: what was checked, what was found, and whether it is right."""
 
     what: str
     found: str
@@ -79,7 +79,7 @@ def examine(
     dataset: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
 ) -> Iterator[Section]:
-    """Look at the machine and the plugins, and at a network and samples where they are named.
+    """Check the machine and the plugins, and a network and samples where they are named.
 
     Args:
         plugins: What was found.
@@ -188,17 +188,17 @@ def _files(plugins: Plugins) -> Iterator[Finding]:
             dataset = cls.bind({})
             paths = [Path(text) for text in dataset.files()]
         except Error as error:
-            yield Finding(cls.name, f"not looked for: {error}")
+            yield Finding(cls.name, f"not checked: {error}")
             continue
         there = [path for path in paths if path.exists()]
-        found = "no files found"
+        actual = "no files found"
         if there:
-            found = f"{len(there)} files, such as {there[0]}"
-        yield Finding(cls.name, found)
+            actual = f"{len(there)} files, such as {there[0]}"
+        yield Finding(cls.name, actual)
 
 
 class _Patient:
-    """What was given to look at, and what is known of it."""
+    """What was given, and what is known about it."""
 
     def __init__(self, plugins: Plugins, settings: Settings) -> None:
         self.plugins = plugins
@@ -242,7 +242,7 @@ class _Patient:
             self.refused.add("dataset")
             yield Finding(name, str(error), well=False)
             return
-        # A network is asked for what these samples need.
+        # The network must have the outputs that these samples need.
         self.dataset = table
         self.shape = tuple(data.shape)
         self.outputs = data.outputs
@@ -313,7 +313,7 @@ class _Patient:
             accepted = self._refusal(name, cls, folder, self.architecture, data=True)
             reason = accepted and reason
         narrow = trained = "-"
-        # One output is asked for where a probe draws networks without data.
+        # One output where a probe samples networks without data.
         if (
             reason
             and self._narrowed
@@ -401,7 +401,7 @@ class _Patient:
         return self._missing(cls)
 
     def _missing(self, cls: Any) -> str:
-        """Datasets and architectures it asks for by name, and nobody offers."""
+        """Datasets and architectures that it needs by name and that no plugin provides."""
         kinds = ("architecture", "dataset")
         for name in cls.uses:
             known = any(self.plugins.has(kind, name) for kind in kinds)
@@ -437,9 +437,9 @@ def _orders(network: Any, shape: tuple[int, ...]) -> Iterator[Finding]:
         yield Finding("orders of differentiation", f"not tried: {kind}: {_shortened(str(error))}")
         return
     for order, problems in wrong.items():
-        found = [f"{name} {problem}" for name, problem in problems.items()]
-        listed = "; ".join(found)
-        text = f"{listed}; two backward passes are right" if found else "works"
+        problems_found = [f"{name} {problem}" for name, problem in problems.items()]
+        listed = "; ".join(problems_found)
+        text = f"{listed}; two backward passes are right" if problems_found else "works"
         yield Finding(order, text)
 
 
@@ -488,14 +488,14 @@ def _problem(
         # In double precision, and on a copy: what is tried leaves nothing behind.
         patient = copy.deepcopy(network).double()
         try:
-            found, expected = (float(number) for number in attempt(patient, inputs))
+            value, expected = (float(number) for number in attempt(patient, inputs))
         except Exception as error:  # torch says in many ways that it cannot
             kind = type(error).__name__
             return f"{kind}: {_shortened(str(error))}"
-        if math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=NOTHING):
+        if math.isclose(value, expected, rel_tol=TOLERANCE, abs_tol=NOTHING):
             return ""
         # torch gives some second derivatives without a word, and wrong.
-        problem = f"wrong, and torch does not say so: {found:.6g}, by differences {expected:.6g}"
+        problem = f"wrong, and torch does not say so: {value:.6g}, by differences {expected:.6g}"
     return problem
 
 
@@ -519,8 +519,8 @@ def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
     leaf = inputs.clone().requires_grad_()
     loss = _loss(network, leaf)
     (gradient,) = torch.autograd.grad(loss, leaf)
-    found = (gradient * direction).sum()
-    return found, _difference(network, inputs, direction)
+    slope = (gradient * direction).sum()
+    return slope, _difference(network, inputs, direction)
 
 
 def _difference(
@@ -544,8 +544,8 @@ def _forward_mode(network: Any, inputs: Any) -> tuple[Any, Any]:
 
     direction = torch.ones_like(inputs)
     outputs, tangent = torch.func.jvp(network, (inputs,), (direction,))[:2]
-    found = 2 * (outputs * tangent).sum().detach()
-    return found, _difference(network, inputs, direction)
+    slope = 2 * (outputs * tangent).sum().detach()
+    return slope, _difference(network, inputs, direction)
 
 
 def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
@@ -567,7 +567,7 @@ def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
         return share * sum(gradient.sum() for gradient in gradients if gradient is not None)
 
     seconds = torch.autograd.grad(slope(True), parameters, allow_unused=True)
-    found = share * sum(second.sum() for second in seconds if second is not None)
+    derivative = share * sum(second.sum() for second in seconds if second is not None)
     # The slope a little further along, and a little before.
     slopes = []
     for step in (STEP, -2 * STEP):
@@ -576,7 +576,7 @@ def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
                 parameter += step * share
         slopes.append(float(slope(False)))
     above, below = slopes
-    return found, (above - below) / (2 * STEP)
+    return derivative, (above - below) / (2 * STEP)
 
 
 def _vmapped(network: Any, inputs: Any) -> tuple[Any, Any]:
@@ -593,11 +593,11 @@ def _vmapped(network: Any, inputs: Any) -> tuple[Any, Any]:
     of_all = torch.func.vmap(gradient, in_dims=(None, 0))
     together = of_all(parameters, inputs)
     one_by_one = [gradient(parameters, sample) for sample in inputs]
-    found = sum(float(each.sum()) for each in together.values())
+    total = sum(float(each.sum()) for each in together.values())
     expected = 0.0
     for gradients in one_by_one:
         expected += sum(float(each.sum()) for each in gradients.values())
-    return found, expected
+    return total, expected
 
 
 ATTEMPTS = {

@@ -35,10 +35,10 @@ def print_forecast(
     """
     planned = plan(raw, plugins, where)
     chosen = selected(planned.jobs, only)
-    found = forecast(planned.experiment, folder, chosen, planned.refused)
-    counts = f"{found.jobs} jobs, {found.done} already done"
+    predicted = forecast(planned.experiment, folder, chosen, planned.refused)
+    counts = f"{predicted.jobs} jobs, {predicted.done} already done"
     title = planned.experiment.settings.title or where
     say(f"{title}: {counts} -> {folder} (dry run)")
-    for line in found.lines():
+    for line in predicted.lines():
         say(line)
-    return bool(found.planned or found.done)
+    return bool(predicted.planned or predicted.done)

@@ -69,7 +69,7 @@ def operations(network: Any, inputs: Any) -> list[Operation]:
     import torch
     from torch.overrides import TorchFunctionMode
 
-    found: dict[tuple[Any, ...], Operation] = {}
+    known: dict[tuple[Any, ...], Operation] = {}
 
     class Recorder(TorchFunctionMode):
         def __torch_function__(
@@ -83,12 +83,12 @@ def operations(network: Any, inputs: Any) -> list[Operation]:
             output = function(*args, **(kwargs or {}))
             if operation is not None and _numbers_in(output):
                 shapes = tuple(tuple(each.shape) for each in operation.inputs)
-                found.setdefault((operation.name, shapes), operation)
+                known.setdefault((operation.name, shapes), operation)
             return output
 
     with torch.no_grad(), Recorder():
         network(inputs)
-    return list(found.values())
+    return list(known.values())
 
 
 def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Operation | None:
@@ -101,14 +101,14 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> O
         return None
     names = list(kwargs)
     values = [*args, *kwargs.values()]
-    places = [place for place, value in enumerate(values) if _is_number(value)]
-    if not places:
+    numeric = [position for position, value in enumerate(values) if _is_number(value)]
+    if not numeric:
         return None
 
     def call(*tensors: Any) -> Any:
         given = list(values)
-        for place, tensor in zip(places, tensors):
-            given[place] = tensor
+        for position, tensor in zip(numeric, tensors):
+            given[position] = tensor
         positional = given[: len(args)]
         output = function(*positional, **dict(zip(names, given[len(args) :])))
         if isinstance(output, torch.Tensor):
@@ -116,7 +116,7 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> O
         # Recurrent layers give several tensors.
         return torch.cat([each.reshape(-1) for each in _numbers_in(output)])
 
-    tensors = tuple(torch.clone(values[place].detach()) for place in places)
+    tensors = tuple(torch.clone(values[position].detach()) for position in numeric)
     return Operation(name, call, tensors)
 
 
@@ -135,7 +135,7 @@ def _directions(operation: Operation) -> tuple[Any, ...]:
     import torch
 
     generator = torch.Generator(device="cpu").manual_seed(0)
-    found = []
+    tangents = []
     for tensor in operation.inputs:
         noise = torch.randn(
             tensor.shape,
@@ -143,8 +143,8 @@ def _directions(operation: Operation) -> tuple[Any, ...]:
             device=tensor.device,
             dtype=tensor.dtype,
         )
-        found.append(noise)
-    return tuple(found)
+        tangents.append(noise)
+    return tuple(tangents)
 
 
 def _weighted(output: Any) -> Any:
@@ -211,12 +211,12 @@ def _difference(
 ) -> str:
     """What is wrong with one order of differentiation; empty where nothing is."""
     try:
-        found = differentiate(operation)
+        derivatives = differentiate(operation)
     except Exception as error:  # torch says in many ways that it cannot
         line, _, _ = str(error).strip().partition("\n")
         return f"missing ({line[:80]})" if line else f"missing ({type(error).__name__})"
     scale = sum(float(each.square().sum()) for each in expected) ** 0.5
-    pairs = zip(found, expected)
+    pairs = zip(derivatives, expected)
     apart = sum(float((one - other).square().sum()) for one, other in pairs) ** 0.5
     # Below this both are rounding.
     if apart <= TOLERANCE * max(scale, 1.0):

@@ -35,7 +35,7 @@ def plan(raw: Mapping[str, Any], plugins: Plugins, where: str) -> Plan:
 
     Args:
         raw: Its tables.
-        plugins: Where its components are looked for.
+        plugins: Where its components are searched.
         where: What messages call it.
 
     Returns:
@@ -47,17 +47,17 @@ def plan(raw: Mapping[str, Any], plugins: Plugins, where: str) -> Plan:
     except Error as error:
         # A run would refuse the whole; here every cell is tried by itself.
         whole = error
-    found: list[Experiment] = []
+    experiments: list[Experiment] = []
     refused: list[Cell] = []
     for name, part in _parts(raw, plugins):
         try:
-            found.append(build(part, plugins, where))
+            experiments.append(build(part, plugins, where))
         except Error as error:
             refused.append(Cell(name, 0, refused=str(error)))
-    if not found:
+    if not experiments:
         raise whole
-    jobs = [job for experiment in found for job in _jobs(experiment)]
-    return Plan(found[0], jobs, refused)
+    jobs = [job for experiment in experiments for job in _jobs(experiment)]
+    return Plan(experiments[0], jobs, refused)
 
 
 def _jobs(experiment: Experiment) -> list[Job]:
@@ -101,7 +101,7 @@ def _selected(
         named: list[Any] = [table for table in tables if _label(table) in labels]
         return named or [None]
     name = str(probe.get("name"))
-    # Of an unknown probe nobody knows what it needs: one cell says that it is unknown.
+    # What an unknown probe needs is unknown, too: one cell says so.
     if not plugins.has("probe", name):
         return [None]
     cls: Any = plugins.find("probe", name).component

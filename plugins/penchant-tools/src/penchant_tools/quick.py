@@ -28,7 +28,7 @@ def quick_form(
 
     Args:
         raw: The tables of an experiment, which must be valid.
-        plugins: Where its components are looked for.
+        plugins: Where its components are searched.
         where: The name of the file, for messages.
 
     Returns:
@@ -37,15 +37,15 @@ def quick_form(
     experiment = build(raw, plugins, where)
     settings = experiment.settings
     pairs = zip(raw["probes"], experiment.probes, strict=True)
-    found = {
+    quick = {
         **raw,
         "title": f"{settings.title or where} (quick)",
         "quick": True,
         "seeds": list(settings.seeds[:SEEDS]),
         "probes": [_probe(entry, probe) for entry, probe in pairs],
     }
-    found.pop("training", None)
-    return found
+    quick.pop("training", None)
+    return quick
 
 
 def _probe(entry: Mapping[str, Any], probe: BoundProbe) -> dict[str, Any]:

@@ -51,10 +51,10 @@ def _image(figure: Figure) -> Image:
 
 def _numbers(result: penchant.Result) -> dict[str, float]:
     """Every quantity, its standard error and its null, by name; what is unknown is left out."""
-    found = {}
+    scalars = {}
     for name, quantity in result.quantities.items():
         numbers = {"": quantity.value, "-stderr": quantity.stderr, "-null": quantity.null}
         for ending, number in numbers.items():
             if number is not None and not quantity.missing:
-                found[f"{name}{ending}"] = number
-    return found
+                scalars[f"{name}{ending}"] = number
+    return scalars

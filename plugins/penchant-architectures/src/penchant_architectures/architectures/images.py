@@ -1,4 +1,4 @@
-"""What an image must be like; a shape that does not fit is told what is expected."""
+"""What an image must be like; the error for a shape that does not fit says what is expected."""
 
 from __future__ import annotations
 

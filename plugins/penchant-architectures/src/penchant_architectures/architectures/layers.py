@@ -10,7 +10,7 @@ from torch import nn
 
 
 class LayerOptions(Protocol):
-    """The options that layers look at."""
+    """The options that layers use."""
 
     @property
     def bias(self) -> bool:
@@ -107,7 +107,7 @@ class Layers:
         return nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, bias=bias)
 
     def normalization(self, channels: int) -> list[nn.Module]:
-        """Batch-norm of images, if asked for."""
+        """Batch-norm of images, if requested."""
         if not self._normalized_images:
             return []
         return [nn.BatchNorm2d(channels)]

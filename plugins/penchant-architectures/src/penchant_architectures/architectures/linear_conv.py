@@ -13,7 +13,7 @@ CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d}  # by the dimensions of an input
 
 
 class LinearConvolution(nn.Module):
-    """f(x) = sum_c p_c (1/k) sum_j w_c . patch_j(x); without pooling, p has an entry a c and j."""
+    """f(x) = sum_c p_c (1/k) sum_j w_c . patch_j(x); without pooling, one p per c and j."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class LinearConvolution(nn.Module):
             stride=options.stride,
             bias=False,
         )
-        # The readout sees an average a channel, or every position of it.
+        # The readout sees the average of each channel, or every position of it.
         features = options.channels
         if not self.average:
             features *= _positions(sides, options)
         self.readout = nn.Linear(features, outputs, bias=False)
-        # Drawn once more, with the deviations asked for.
+        # Drawn once more, with the requested deviations.
         nn.init.normal_(self.convolution.weight, 0.0, options.weight_std)
         nn.init.normal_(self.readout.weight, 0.0, options.readout_std)
 

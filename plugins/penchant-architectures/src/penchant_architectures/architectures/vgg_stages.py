@@ -19,7 +19,7 @@ def vgg_stages(
     base: int,
     kind: str,
 ) -> tuple[list[nn.Module], int]:
-    """The modules up to one vector an image.
+    """The modules up to one vector per image.
 
     Args:
         layers: Makes the layers.

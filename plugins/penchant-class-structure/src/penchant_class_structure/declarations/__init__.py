@@ -1,1 +1,1 @@
-"""Every component as data, one module a probe."""
+"""Every component as data, one module per probe."""

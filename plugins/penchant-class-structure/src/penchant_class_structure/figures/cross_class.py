@@ -120,9 +120,9 @@ def eigenvalues(result: penchant.Result) -> Figure:
     spectrum = result.arrays.get("spectrum", result.arrays["top-eigenvalues"])
     classes = len(result.arrays["eigenvalues-class"])
     shown = min(len(spectrum), 2 * classes**2)
-    places = np.arange(1, shown + 1)
+    positions = np.arange(1, shown + 1)
     axes.loglog(
-        places,
+        positions,
         spectrum[:shown],
         ".-",
         color=BLUE,
@@ -161,9 +161,9 @@ def _mark_components(axes: Axes, result: penchant.Result, *, smallest: float, la
     for name, colour, label in COMPONENTS:
         values = result.arrays[f"eigenvalues-{name}"]
         values = values[values > smallest]
-        places = np.arange(1, len(values) + 1)
+        positions = np.arange(1, len(values) + 1)
         axes.loglog(
-            places,
+            positions,
             values,
             "o",
             markersize=4,
@@ -190,7 +190,7 @@ def panels(result: penchant.Result) -> Figure:
 
     # a column for each sample size, a row for each step
     columns = sorted(set(zip(sizes.tolist(), samples.tolist())))
-    by_column = {column: [] for column in columns}
+    by_column: dict[tuple[float, int], list[int]] = {column: [] for column in columns}
     for number in np.argsort(steps, kind="stable"):
         by_column[(sizes[number].item(), samples[number].item())].append(number)
     depth = max(len(numbers) for numbers in by_column.values())
@@ -246,10 +246,10 @@ def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
         (arrays["panel-within"][number], RED, "within-average"),
     )
     for height, (values, colour, label) in enumerate(groups):
-        places = np.log(values[values > 0] + epsilon)
-        level = np.full(len(places), floor * 10 ** (1 + 1.3 * height))
+        positions = np.log(values[values > 0] + epsilon)
+        level = np.full(len(positions), floor * 10 ** (1 + 1.3 * height))
         axes.plot(
-            places,
+            positions,
             level,
             "o",
             markersize=3,

@@ -36,11 +36,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _prefixes(result: penchant.Result, name: str) -> list[str]:
     """Of which samples there is an array: names of test samples have a prefix."""
-    found = []
+    prefixes = []
     for prefix in ("", "test-"):
         if f"{prefix}{name}" in result.arrays:
-            found.append(prefix)
-    return found
+            prefixes.append(prefix)
+    return prefixes
 
 
 def _samples(result: penchant.Result, prefix: str) -> str:

@@ -22,7 +22,8 @@ def headline(result: penchant.Result) -> str | None:
     for label, name in (("NC1", "nc1"), ("NC2", "nc2-simplex"), ("NC3", "nc3"), ("NC4", "nc4")):
         quantity = result.quantities[name]
         p = quantity.null_p_value
-        if p is not None and p <= 0.01 and quantity.value < quantity.null:
+        null = quantity.null
+        if null is not None and p is not None and p <= 0.01 and quantity.value < null:
             below.append(label)
     if not below:
         return "None of NC1 to NC4 is below its value for permuted labels: nothing has collapsed."
@@ -84,7 +85,8 @@ def _last(result: penchant.Result, name: str) -> tuple[np.ndarray, np.ndarray, n
     """Values, errors and nulls of the last layer by step."""
     arrays = result.arrays
     keys = (f"{name}-by-layer", f"{name}-by-layer-stderr", f"{name}-null")
-    return tuple(arrays[key][:, -1] for key in keys)  # type: ignore[return-value]
+    values, errors, nulls = (arrays[key][:, -1] for key in keys)
+    return values, errors, nulls
 
 
 def _layers(result: penchant.Result) -> Figure:
@@ -92,16 +94,16 @@ def _layers(result: penchant.Result) -> Figure:
     names = result.labels["layers"]
     figure = Figure(figsize=(max(9.0, 0.5 * len(names) + 5), 6.0), layout="constrained")
     panels = list(figure.subplots(2, 2).flat)
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     for panel, (name, title) in zip(panels, NAMES.items()):
         values = result.arrays[f"{name}-by-layer"][-1]
         errors = result.arrays[f"{name}-by-layer-stderr"][-1]
-        _curve(panel, places, values, errors, result.arrays[f"{name}-null"][-1], title=title)
+        _curve(panel, positions, values, errors, result.arrays[f"{name}-null"][-1], title=title)
         if f"{name}-isotropic" in result.arrays:
             level = result.arrays[f"{name}-isotropic"]
-            panel.plot(places, level, ":", color=GREY, label="isotropic")
+            panel.plot(positions, level, ":", color=GREY, label="isotropic")
         _log(panel)
-        panel.set_xticks(places, names, rotation=60, ha="right", fontsize=7)
+        panel.set_xticks(positions, names, rotation=60, ha="right", fontsize=7)
         panel.set_xlabel("layer", fontsize=8)
         panel.set_ylabel("value", fontsize=8)
     panels[0].legend(frameon=False, fontsize=7)
@@ -114,7 +116,7 @@ def _layers(result: penchant.Result) -> Figure:
 
 def _curve(
     panel: Axes,
-    places: np.ndarray,
+    positions: np.ndarray,
     values: np.ndarray,
     errors: np.ndarray,
     null: np.ndarray,
@@ -122,9 +124,9 @@ def _curve(
     title: str,
 ) -> None:
     panel.errorbar(
-        places, values, errors, fmt="o-", color=BLUE, markersize=3, capsize=2, label="measured"
+        positions, values, errors, fmt="o-", color=BLUE, markersize=3, capsize=2, label="measured"
     )
-    panel.plot(places, null, "--", color=ORANGE, label="permuted labels")
+    panel.plot(positions, null, "--", color=ORANGE, label="permuted labels")
     panel.set_title(title, fontsize=9)
 
 

@@ -25,7 +25,7 @@ _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 @dataclass
 class CollapseLayers:
-    """Layers that can be looked at, in the order of their use, and all others."""
+    """Layers that can be measured, in the order of their use, and all others."""
 
     modules: dict[str, nn.Module] = field(default_factory=dict)
     classifier: str | None = None  # the linear layer whose output is the network's
@@ -78,7 +78,7 @@ def collapse_layers(
         classes: How many classes: a simplex needs one dimension less.
         largest: Features of a layer at most.
     """
-    found = CollapseLayers()
+    layers = CollapseLayers()
     tried = inputs[:_TRIED]
     widths: dict[str, int | None] = {}
     given_back: dict[str, Tensor] = {}
@@ -95,18 +95,18 @@ def collapse_layers(
         outputs = network(tried)
     for name, width in widths.items():
         if width is None:
-            found.mixed.append(name)
+            layers.mixed.append(name)
         elif width < classes - 1:
-            found.narrow.append(name)
+            layers.narrow.append(name)
         elif width > largest:
-            found.wide.append(name)
+            layers.wide.append(name)
         else:
-            found.modules[name] = candidates[name]
+            layers.modules[name] = candidates[name]
             made = given_back[name]
             last = made.shape == outputs.shape and torch.equal(made, outputs)
             if isinstance(candidates[name], nn.Linear) and last:
-                found.classifier = name
-    return found
+                layers.classifier = name
+    return layers
 
 
 def _pooled(module: nn.Module, given: Tensor) -> Tensor:
@@ -126,7 +126,9 @@ def _features(
         here = slice(start, start + size)
         uses: dict[str, list[Tensor]] = {name: [] for name in layers}
 
-        def see(name: str, given: Tensor, made: Tensor, uses: dict = uses) -> Tensor:
+        def see(
+            name: str, given: Tensor, made: Tensor, uses: dict[str, list[Tensor]] = uses
+        ) -> Tensor:
             uses[name].append(_pooled(layers[name], given).to(wide))
             return made
 
@@ -161,19 +163,19 @@ def class_scatter(
     count = int(groups.max()) + 1
 
     def run(size: int) -> tuple[dict[str, ClassScatter], Tensor]:
-        found: dict[str, ClassScatter] = {}
+        scatters: dict[str, ClassScatter] = {}
         answers = []
         for here, features, outputs in _features(network, layers, inputs, size):
             labels = [each[here] for each in labellings]
             answers.append(predictions(outputs))
             for name, h in features.items():
-                if name not in found:
-                    found[name] = _empty(h, count, classes, len(labellings) - 1)
-                _add(found[name], h, labels, groups[here])
-        return found, torch.cat(answers)
+                if name not in scatters:
+                    scatters[name] = _empty(h, count, classes, len(labellings) - 1)
+                _add(scatters[name], h, labels, groups[here])
+        return scatters, torch.cat(answers)
 
-    found, answers = memory.halving(run, _PASS, what="samples per forward pass")
-    return {name: _on_host(each) for name, each in found.items()}, answers
+    scatters, answers = memory.halving(run, _PASS, what="samples per forward pass")
+    return {name: _on_host(each) for name, each in scatters.items()}, answers
 
 
 def _empty(h: Tensor, groups: int, classes: int, permutations: int) -> ClassScatter:

@@ -97,14 +97,15 @@ class Decomposition:
         tiny = torch.finfo(torch.float64).tiny
         scale = self.weights.classes.clamp(min=tiny).rsqrt()
         row = scale.to(self.across) @ self.class_rows()
-        return (row / row.norm())[None]
+        unit: Tensor = (row / row.norm())[None]
+        return unit
 
     def project(self, rows: Tensor, part: str) -> Tensor:
         """The component of rows (k, n C) in a part of sample space."""
-        found = self.coefficients(rows)
+        coefficients = self.coefficients(rows)
         if part == "within":
-            return rows - self.spread(found)
-        return self.spread(_component(found, part, self.across))
+            return rows - self.spread(coefficients)
+        return self.spread(_component(coefficients, part, self.across))
 
     def pair_images(self) -> Tensor:
         """K a_{c,c'} as rows (C^2, n C), in the order (c, c')."""
@@ -142,8 +143,12 @@ class Decomposition:
         across = self.across.to("cpu", M.dtype)
 
         # components are projections in the span of the means, too
-        P = sum(_component(units, part, across) for part in parts).reshape(size, size)
-        return torch.linalg.eigvalsh(P @ M @ P.T).flip(0)[:count]
+        total = torch.zeros_like(units)
+        for part in parts:
+            total = total + _component(units, part, across)
+        P = total.reshape(size, size)
+        eigenvalues: Tensor = torch.linalg.eigvalsh(P @ M @ P.T).flip(0)[:count]
+        return eigenvalues
 
     def _units(self) -> Tensor:
         """Coefficients (C^2, C, C) of one a_{c,c'} each."""
@@ -260,7 +265,7 @@ def _columns(
     parameters: Sequence[str],
 ) -> Iterator[tuple[int, Tensor]]:
     """Rows sqrt(w_{c,c'}) g_{c,c'} (C, parameters), class after class."""
-    found = mean_gradients(
+    gradients = mean_gradients(
         network,
         inputs,
         weights.labels,
@@ -268,7 +273,7 @@ def _columns(
         classes=classes,
         parameters=parameters,
     )
-    for c, means in found:
+    for c, means in gradients:
         yield c, means.mul_(weights.pairs[c].sqrt().to(means)[:, None])
 
 
@@ -320,7 +325,8 @@ class WithoutSpan(Operator):
     def _rows(self, rows: Tensor) -> Tensor:
         images = self.gram.rows(rows)
         taken = (rows @ self._root.T) @ self._root
-        return images - taken
+        left: Tensor = images - taken
+        return left
 
 
 def knockout(decomposition: Decomposition, part: str, how: str) -> Operator:

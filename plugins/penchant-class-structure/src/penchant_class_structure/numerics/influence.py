@@ -42,17 +42,19 @@ def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
     if count < 2:
         return None
     own = contributions.double().cpu()
+    root: float = count**0.5
     if are_sequences(labels):
-        return float(own.std()) / count**0.5
+        return float(own.std()) / root
     classes, sizes = labels.cpu().unique(return_counts=True)
     if int(sizes.min()) < 2:
-        return float(own.std()) / count**0.5
+        return float(own.std()) / root
     total = 0.0
     for label, size in zip(classes, sizes):
         # a class weighs what it holds
         of_class = own[labels.cpu() == label]
         total += float(of_class.var() * size)
-    return total**0.5 / count
+    stderr: float = total**0.5 / count
+    return stderr
 
 
 def of_eigenvalues(values: Tensor, vectors: Tensor, classes: int) -> Tensor:

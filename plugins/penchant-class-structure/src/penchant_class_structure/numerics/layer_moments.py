@@ -86,7 +86,7 @@ class LayerMoments:
 
 @dataclass
 class Layers:
-    """Moments of the layers that can be looked at, in the network's order, and all others."""
+    """Moments of the layers that can be measured, in the network's order, and all others."""
 
     moments: list[LayerMoments] = field(default_factory=list)
     wide: list[str] = field(default_factory=list)  # with too many inputs or outputs
@@ -112,7 +112,7 @@ def layer_moments(
         The layers' moments, and the names of layers that are left out.
     """
     features = TangentFeatures(network, inputs[:_TRIED])
-    found = Layers(unlike=_other_weights(network, features))
+    layers = Layers(unlike=_other_weights(network, features))
     small = {}
     for name in features.layers:
         # matrices of inputs and of outputs are kept
@@ -120,15 +120,15 @@ def layer_moments(
         if max(weight_matrix(module).shape) <= largest:
             small[name] = module
         else:
-            found.wide.append(name)
+            layers.wide.append(name)
     if not small:
-        return found
+        return layers
 
     passes = _Passes(network, inputs, labellings, small)
     size = fitting_batch(passes.measured, inputs, largest=_LARGEST_PASS)
-    moments = memory.halving(passes.run, size, what="samples a pass of layers")
-    found.moments = [_on_host(moments[name]) for name in small]
-    return found
+    moments = memory.halving(passes.run, size, what="samples per pass of layers")
+    layers.moments = [_on_host(moments[name]) for name in small]
+    return layers
 
 
 def _other_weights(network: nn.Module, features: TangentFeatures) -> list[str]:
@@ -172,7 +172,7 @@ class _Passes:
         self.pairs = [each.pairs for each in weights]
 
     def run(self, size: int) -> dict[str, LayerMoments]:
-        """Moments of all samples, so many a pass."""
+        """Moments of all samples, `size` per pass."""
         moments: dict[str, LayerMoments] = {}
         count = len(self.inputs)
         for start in range(0, count, size):

@@ -39,7 +39,8 @@ def without(moment: Tensor, rows: Tensor) -> Tensor:
     left = moment - basis @ (basis.T @ moment)
     left = left - (left @ basis) @ basis.T
     symmetric = (left + left.T) / 2
-    return torch.linalg.eigvalsh(symmetric)
+    eigenvalues: Tensor = torch.linalg.eigvalsh(symmetric)
+    return eigenvalues
 
 
 def feature_rows(sums: ClassSums) -> Tensor:
@@ -153,7 +154,7 @@ def weight_spectra(
 
     # singular vectors of the class part, on both sides
     left = knock_out_matrix(layer.weight, part)
-    found: dict[str, Tensor | float] = {
+    spectra: dict[str, Tensor | float] = {
         "weights": descending(torch.linalg.svdvals(layer.weight), count),
         "weights-class": descending(torch.linalg.svdvals(part), len(shares)),
         "weights-without-class": descending(torch.linalg.svdvals(left), count),
@@ -161,8 +162,8 @@ def weight_spectra(
     if weight_decay:
         # how far the training is from a stationary point
         difference = layer.weight - scale * layer.gradient
-        found["stationarity-by-layer"] = float(difference.norm() / layer.weight.norm())
-    return found
+        spectra["stationarity-by-layer"] = float(difference.norm() / layer.weight.norm())
+    return spectra
 
 
 def null_draws(layer: LayerMoments) -> dict[str, list[float]]:

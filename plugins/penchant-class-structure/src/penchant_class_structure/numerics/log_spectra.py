@@ -70,7 +70,7 @@ def measure_of(
             zeros=zeros,
             steps=smoothing.steps,
         )
-    found = quadrature(
+    measure = quadrature(
         K,
         generator=generator,
         steps=smoothing.steps,
@@ -78,7 +78,7 @@ def measure_of(
         zeros=zeros,
         variant="full",
     )
-    return found if size >= K.size else _fewer_zeros(found, size)
+    return measure if size >= K.size else _fewer_zeros(measure, size)
 
 
 def _is_matrix(K: Operator) -> bool:

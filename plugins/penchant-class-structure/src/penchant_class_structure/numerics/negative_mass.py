@@ -8,7 +8,7 @@ measure F of its start vector Chebyshev, Markov and Stieltjes proved
 so between two nodes F is known but for the weights of these two. Beside zero, where a network's
 Hessian has most of its eigenvalues, one node holds nearly all the weight, and the sign of that node
 is arbitrary. So the mass below -delta is given, for the smallest delta at which the two bounds are
-as near as asked for.
+as near as requested.
 
 Reference: Golub and Meurant, Matrices, Moments and Quadrature with Applications, 2010, section 6.1;
 Szego, Orthogonal Polynomials, section 3.41.
@@ -103,12 +103,12 @@ def _counted(measure: Quadrature, rounding: float) -> NegativeMass:
 
 def _starts(measure: Quadrature) -> list[Start]:
     """What is known from each start vector."""
-    found = []
+    starts = []
     for nodes, weights, residuals in zip(measure.nodes, measure.weights, measure.residuals):
         # known eigenvalues have no residual
         order = nodes.argsort()
-        found.append((nodes[order], weights[order], residuals[order] == 0))
-    return found
+        starts.append((nodes[order], weights[order], residuals[order] == 0))
+    return starts
 
 
 def _below(start: Start, position: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -135,7 +135,8 @@ def _resolution(measure: Quadrature, uncertain: float, rounding: float) -> float
 
     # between two nodes nothing changes: only their positions are tried
     negative = torch.cat([-nodes[nodes < 0] for nodes, _, _ in starts]).sort().values
-    for position in [rounding, *negative.tolist()]:
+    positions: list[float] = [rounding, *negative.tolist()]
+    for position in positions:
         # a little beyond a node, so that it lies above
         beyond = max(rounding, position * (1 + 1e-9))
         width = 0.0

@@ -84,7 +84,9 @@ def self_duality(means: Tensor, weight: Tensor) -> float:
     return float((weight / weight.norm() - centred / centred.norm()).square().sum())
 
 
-def isotropic(counts: Tensor, dimension: int, *, generator: Generator, draws: int) -> list[dict]:
+def isotropic(
+    counts: Tensor, dimension: int, *, generator: Generator, draws: int
+) -> list[dict[str, float]]:
     """Measures of normal features N(0, I) that know nothing of their classes.
 
     Means are N(0, I / n_c), and independent of them the scatter within classes along any direction
@@ -103,7 +105,7 @@ def isotropic(counts: Tensor, dimension: int, *, generator: Generator, draws: in
     counts = counts.double().cpu()
     classes, total = len(counts), float(counts.sum())
     freedom = total - classes
-    found = []
+    measures = []
     for _ in range(draws):
         noise = torch.randn(
             classes, dimension, generator=generator, device="cpu", dtype=torch.float64
@@ -115,5 +117,5 @@ def isotropic(counts: Tensor, dimension: int, *, generator: Generator, draws: in
         part = 2 / (9 * max(freedom, 1.0))
         scatter = freedom / total * (1 - part + normal * part**0.5) ** 3
         nc1 = float((scatter / sizes.square()).sum())
-        found.append({"nc1": nc1, **geometry(means)})
-    return found
+        measures.append({"nc1": nc1, **geometry(means)})
+    return measures

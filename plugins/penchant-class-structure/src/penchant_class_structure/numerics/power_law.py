@@ -3,7 +3,7 @@
 M steps of Lanczos position M nodes over the range of the spectrum, about pi / M of half the range
 apart in its middle. Finer structure they do not see, and zero, where most eigenvalues are, is such
 structure: a node beside it stands for the whole peak. So the line is fitted above `RESOLVED` node
-distances only, whatever was asked for.
+distances only, whatever was requested.
 
 A short piece of any curve is straight on log axes. So there is no line through fewer than `FEWEST`
 bins or less than `DECADES` of eigenvalues, and beside its R squared stands that of an exponential,
@@ -219,12 +219,15 @@ def _lines_without_a_start(measure: Quadrature, low: float, high: float) -> list
 
 
 def _without_start(measure: Quadrature, number: int) -> Quadrature:
-    parts = {}
-    for name in ("nodes", "weights", "residuals"):
-        others = list(getattr(measure, name))
-        others.pop(number)
-        parts[name] = tuple(others)
-    return replace(measure, **parts)
+    def others(values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (*values[:number], *values[number + 1 :])
+
+    return replace(
+        measure,
+        nodes=others(measure.nodes),
+        weights=others(measure.weights),
+        residuals=others(measure.residuals),
+    )
 
 
 def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:

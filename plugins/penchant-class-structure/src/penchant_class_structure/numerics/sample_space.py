@@ -17,6 +17,7 @@ from penchant_numerics import memory
 from penchant_numerics.data import in_precision
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
+from penchant_numerics.hessian import Hessian
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.multi_device import multi_device
 from penchant_numerics.operators import Dense, Factor, Operator
@@ -27,7 +28,7 @@ from torch import Tensor, nn
 
 TABLES = 4  # matrices of the size of K that are held at once, with those of its decomposition
 ROWS_SHARE = 0.5  # of the budget, for vectors of all parameters
-_CHUNK = 1024  # samples a pass that only goes forth
+_CHUNK = 1024  # samples per pass that only goes forth
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def sample_space(
         inputs: Inputs (n, ...).
         exact_limit: Rows up to which K is a matrix, in double precision, because small eigenvalues
             are below the rounding of single precision; beyond, products in the network's own.
-        batch: Samples a pass; None: by device and budget.
+        batch: Samples per pass; None: by device and budget.
         devices: Those that share products, the inputs' own first; None: that one only.
     """
     with torch.no_grad():
@@ -119,7 +120,9 @@ def sample_space(
     G = multi_device(
         GaussNewton, network, (inputs, None), devices=devices or [inputs.device], batch=batch
     )
+    assert not isinstance(G, Hessian)  # of one device, or of several
     factor = G.factor()
+    assert factor is not None  # G has one
     traces = sample_traces(network, inputs, batch=batch)
     route = G.route if G.route == "dual" else f"{G.route}, because of {G.reason}"
     return SampleSpace(

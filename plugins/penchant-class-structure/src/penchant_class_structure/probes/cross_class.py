@@ -31,7 +31,7 @@ from penchant_class_structure.shared.measured_network import (
     accuracy_on,
     check_cross_entropy,
     chosen,
-    classes_looked_at,
+    classes_measured,
     fractions_to_steps,
     loss_on,
     measured,
@@ -57,7 +57,7 @@ class Structure:
 def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     """Measure along one training, then at other sample sizes; the end of the training in full."""
     check_cross_entropy(options, context)
-    classes = classes_looked_at(options, context)
+    classes = classes_measured(options, context)
     given = getattr(context.data, options.split)
     samples = chosen(given, options.per_class, classes)
     _refuse_many_classes(classes, context)
@@ -82,11 +82,12 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
 def _along_training(
     samples: Samples, options: CrossClass, context: penchant.Context
 ) -> tuple[nn.Module, list[dict[str, Any]]]:
-    """The trained network, and a panel for each step that is looked at on the way."""
+    """The trained network, and a panel for each step that is evaluated on the way."""
     train = context.data.train
+    assert context.training is not None  # the probe needs one
     total = context.training.total_steps(len(train.inputs))
 
-    # panels are named by steps of the training, and by its samples a class
+    # panels are named by steps of the training, and by its samples per class
     counts = train.labels.bincount(minlength=context.data.classes)
     smallest = int(counts.min())
     steps = fractions_to_steps(options.fractions, total)
@@ -103,7 +104,7 @@ def _along_training(
 
 def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     """Products of all pairs of C x C means, and the means of a class: refuse them at once."""
-    hint = "look at fewer classes, such as classes = 20"
+    hint = "measure fewer classes, such as classes = 20"
     refuse_what_does_not_fit(
         _TABLES * 8 * classes**4,
         what=f"the inner products of {classes} x {classes} cross-class means",
@@ -153,8 +154,8 @@ def _untrained(
         return []
     components = []
     for network in networks:
-        looked_at = of_classes(measured(network, options, context), options, context)
-        components.append(_components(looked_at, found.samples, options, context))
+        fresh = of_classes(measured(network, options, context), options, context)
+        components.append(_components(fresh, found.samples, options, context))
     return components
 
 
@@ -246,7 +247,8 @@ def _spectrum(K: Tensor, size: int) -> Tensor:
     # G has as many zeros as parameters that no sample moves
     rounding = torch.finfo(K.dtype).eps * len(K) * values[0]
     kept = values > rounding
-    return values[kept][:size]
+    leading: Tensor = values[kept][:size]
+    return leading
 
 
 def _smoothing(options: CrossClass) -> Smoothing:
@@ -310,7 +312,8 @@ def _panel(found: Structure, context: penchant.Context) -> dict[str, Any]:
 def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
     """A training on the first `size` samples of each class, and its panels: a row for each step."""
     options, data = context.options, context.data
-    samples = chosen(data.train, size, classes_looked_at(options, context))
+    samples = chosen(data.train, size, classes_measured(options, context))
+    assert context.training is not None  # the probe needs one
     total = context.training.total_steps(len(samples.inputs))
     steps = fractions_to_steps(options.fractions, total)
     rows = []
@@ -338,21 +341,21 @@ def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
 
 def _stacked(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Arrays with an entry for each row, by name."""
-    found = {}
+    arrays = {}
     for name in rows[0]:
         column = [np.asarray(row[name]) for row in rows]
-        found[name] = np.stack(column)
-    return found
+        arrays[name] = np.stack(column)
+    return arrays
 
 
 def _rows(arrays: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows that were stacked."""
-    found = []
+    rows = []
     count = len(arrays["steps"])
     for number in range(count):
         row = {name: array[number] for name, array in arrays.items()}
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _conventions(

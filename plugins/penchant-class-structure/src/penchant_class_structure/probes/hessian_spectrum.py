@@ -18,13 +18,13 @@ from penchant_numerics.eigenpairs import (
 )
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
+from penchant_numerics.kernel_blocks import MOST_OUTPUTS
 from penchant_numerics.lanczos_quadrature import BASIS_SHARE
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.multi_device import multi_device, neighbours
 from penchant_numerics.operators import Dense, Operator
 from penchant_numerics.sequence_columns import (
     DRAWS,
-    MOST_OUTPUTS,
     gauss_newton_columns,
     numbers_of,
 )
@@ -48,7 +48,7 @@ from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.numerics.negative_mass import negative_mass
 from penchant_class_structure.shared.measured_network import (
     chosen,
-    classes_looked_at,
+    classes_measured,
     loss_on,
     measured,
     measured_loss,
@@ -68,7 +68,7 @@ SUFFIXES = {
     "hessian": "",
     "gauss-newton": "-gauss-newton",
 }  # of the names of leading eigenvalues
-MOST_LEADING = 20  # leading eigenvalues, unless more are asked for
+MOST_LEADING = 20  # leading eigenvalues, unless more are requested
 _VECTORS = 4  # held at once by a search, for each eigenvalue that is searched for
 
 
@@ -131,10 +131,10 @@ def _check_loss(loss: str, options: HessianSpectrum) -> None:
     known = ("cross-entropy", "squared-error")
     if loss in known or options.matrices == ("hessian",):
         return
-    found = f"found {loss!r} and matrices {list(options.matrices)}"
+    actual = f"found {loss!r} and matrices {list(options.matrices)}"
     listed = " and ".join(known)
     raise penchant.Error(
-        f'G and E are taken for {listed}, {found}: matrices = ["hessian"] takes any loss'
+        f'G and E are taken for {listed}, {actual}: matrices = ["hessian"] takes any loss'
     )
 
 
@@ -143,14 +143,15 @@ def _samples(
     options: HessianSpectrum,
     context: penchant.Context,
 ) -> Samples:
-    """The samples of a split that are looked at."""
+    """The samples of a split that are measured."""
     given = getattr(context.data, split)
-    classes = classes_looked_at(options, context)
+    classes = classes_measured(options, context)
     if are_sequences(given.labels):
         # they have no class: as many altogether
         count = options.per_class or len(given.labels)
         numbers = torch.arange(len(given.labels), device=given.labels.device)
-        return given.select(numbers[:count])
+        first: Samples = given.select(numbers[:count])
+        return first
     return chosen(given, options.per_class, classes)
 
 
@@ -165,7 +166,7 @@ def _say_what_it_takes(
     work = work_ahead(
         options,
         leading=_leading_count(options, context),
-        outputs=_columns(parts[0], classes_looked_at(options, context)),
+        outputs=_columns(parts[0], classes_measured(options, context)),
         samples=counts,
         forward=forward_operations(network, parts[0].inputs),
     )
@@ -196,7 +197,7 @@ def _leading_count(options: HessianSpectrum, context: penchant.Context) -> int:
     """Leading eigenvalues that are found one by one."""
     if options.leading:
         return options.leading
-    classes = classes_looked_at(options, context)
+    classes = classes_measured(options, context)
     return min(classes, MOST_LEADING)
 
 
@@ -210,7 +211,7 @@ def _measure(
     variants = [f"{name} {spectrum.measure.variant}" for name, spectrum in spectra.items()]
     context.conventions[f"Lanczos ({given.split})"] = ", ".join(variants)
 
-    # what there is depends on which matrices were asked for
+    # what there is depends on which matrices were requested
     arrays = _densities(spectra, options) | _leading_arrays(spectra)
     quantities = _traces(given, spectra, options, context)
     quantities |= _largest(given, spectra)
@@ -242,33 +243,32 @@ def _leading_arrays(spectra: dict[str, Spectrum]) -> dict[str, Any]:
 def _operators(
     given: Measured, options: HessianSpectrum, device: torch.device
 ) -> dict[str, Operator]:
-    """The matrices that are asked for: in double precision, as matrices, for small networks."""
-    asked = options.matrices
+    """The matrices that are requested: in double precision, as matrices, for small networks."""
+    requested = options.matrices
     network, data = given.network, given.samples
     size = sum(p.numel() for p in network.parameters())
     small = size <= options.exact_limit
     if small:
-        # all eigenvalues are wanted, small ones too: in double precision
+        # small eigenvalues count as well: use double precision
         wide = accumulation_dtype(data.inputs.device)
         network = copy.deepcopy(network).to(wide)
         data = Samples(in_precision(data.inputs, wide), data.labels)
 
-    # E needs both, so that each is there where one is asked for
+    # E needs both, so that each is there where one is requested
     made: dict[str, Operator] = {}
-    shared = {
-        "devices": neighbours(device, options.devices),
-        "loss": given.loss,
-    }
-    if "hessian" in asked or "residual" in asked:
-        made["hessian"] = multi_device(Hessian, network, data, **shared)
-    if "gauss-newton" in asked or "residual" in asked:
-        made["gauss-newton"] = multi_device(GaussNewton, network, data, **shared)
+    devices = neighbours(device, options.devices)
+    if "hessian" in requested or "residual" in requested:
+        made["hessian"] = multi_device(Hessian, network, data, devices=devices, loss=given.loss)
+    if "gauss-newton" in requested or "residual" in requested:
+        made["gauss-newton"] = multi_device(
+            GaussNewton, network, data, devices=devices, loss=given.loss
+        )
     if small:
         # few parameters: by products with all unit vectors
         made = {name: Dense(operator.dense()) for name, operator in made.items()}
-    if "residual" in asked:
+    if "residual" in requested:
         made["residual"] = _difference(made["hessian"], made["gauss-newton"])
-    return {name: operator for name, operator in made.items() if name in asked}
+    return {name: operator for name, operator in made.items() if name in requested}
 
 
 def _difference(H: Operator, G: Operator) -> Operator:
@@ -440,7 +440,7 @@ def _traces(
     context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
     """Tr G from its samples; Tr Hess = Tr G + Tr E with random vectors for E, which is small."""
-    found: dict[str, penchant.Quantity] = {}
+    quantities: dict[str, penchant.Quantity] = {}
     of_samples = None
     if "gauss-newton" in spectra:
         with saying(context):
@@ -448,35 +448,36 @@ def _traces(
 
         # exact for these samples, whatever the size of the network
         of_samples = float(traces.mean())
-        found["trace-gauss-newton"] = penchant.Quantity(
+        quantities["trace-gauss-newton"] = penchant.Quantity(
             of_samples,
             stderr=stderr_of(traces, given.samples.labels),
             over=_units(given),
             count=len(traces),
         )
     if "hessian" not in spectra:
-        return found
+        return quantities
 
     # Hutchinson's error is in proportion to the matrix: E is much smaller than the Hessian
     generator = context.generator("trace", given.split)
     H = spectra["hessian"].operator
     exact = H.exact_trace()
     if exact is not None:
-        found["trace-hessian"] = penchant.Quantity(exact, exact=True)
+        quantities["trace-hessian"] = penchant.Quantity(exact, exact=True)
     else:
-        both = of_samples is not None and "residual" in spectra
-        drawn = spectra["residual"].operator if both else H
-        estimate = drawn.trace(
+        operator, known = H, 0.0
+        if of_samples is not None and "residual" in spectra:
+            operator, known = spectra["residual"].operator, of_samples
+        estimate = operator.trace(
             generator=generator,
             samples=options.trace_samples,
         )
-        found["trace-hessian"] = penchant.Quantity(
-            of_samples + estimate.value if both else estimate.value,
+        quantities["trace-hessian"] = penchant.Quantity(
+            known + estimate.value,
             stderr=estimate.stderr,
             over="random vectors",
             count=estimate.samples,
         )
-    return dict(sorted(found.items(), reverse=True))
+    return dict(sorted(quantities.items(), reverse=True))
 
 
 def _sample_traces(given: Measured, context: penchant.Context) -> Tensor:
@@ -509,7 +510,7 @@ def _units(given: Measured) -> str:
 
 def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchant.Quantity]:
     """The largest eigenvalues of the Hessian and of G."""
-    found = {}
+    quantities = {}
     for name, suffix in SUFFIXES.items():
         if name not in spectra:
             continue
@@ -532,8 +533,8 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
                 stderr=bound,
                 over="Lanczos (its residual)",
             )
-        found[f"largest{suffix}"] = quantity
-    return found
+        quantities[f"largest{suffix}"] = quantity
+    return quantities
 
 
 def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
@@ -568,21 +569,21 @@ def _residual_of_largest(spectrum: Spectrum) -> float:
 
 def _negative(measure: Quadrature, options: HessianSpectrum) -> dict[str, penchant.Quantity]:
     """The share of negative eigenvalues, as far as signs are known."""
-    found = negative_mass(measure, uncertain=options.uncertain_mass)
-    if found.stderr is None:
-        value = penchant.Quantity(found.value, exact=True)
+    mass = negative_mass(measure, uncertain=options.uncertain_mass)
+    if mass.stderr is None:
+        value = penchant.Quantity(mass.value, exact=True)
     else:
         value = penchant.Quantity(
-            found.value,
-            stderr=found.stderr,
+            mass.value,
+            stderr=mass.stderr,
             over="start vectors and Lanczos bounds",
-            count=found.starts,
+            count=mass.starts,
         )
     return {
         "negative-mass": value,
-        "negative-mass-least": penchant.Quantity(found.least, exact=True),
-        "negative-mass-most": penchant.Quantity(found.most, exact=True),
-        "resolution": penchant.Quantity(found.resolution, exact=True),
+        "negative-mass-least": penchant.Quantity(mass.least, exact=True),
+        "negative-mass-most": penchant.Quantity(mass.most, exact=True),
+        "resolution": penchant.Quantity(mass.resolution, exact=True),
     }
 
 
@@ -600,7 +601,7 @@ def _conventions(
     if options.deflate:
         leading = f"leading eigenvalues by {options.method}, with their exact mass"
 
-    # whoever reads the result must know which samples names without a prefix mean
+    # say which samples names without a prefix mean
     named = [f"{prefix or 'plain'} names: {split}" for prefix, split in parts.items()]
     names = {
         "cross-entropy": "softmax cross-entropy",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import penchant
 from penchant_numerics.data import Samples
-from penchant_numerics.statistics import null_of
+from penchant_numerics.statistics import NO_NULL, Null, null_of
 from torch import nn
 
 from penchant_class_structure.declarations.layer_structure import LayerStructure
@@ -42,6 +42,7 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
     layers = _layers(network, samples, context)
 
     # everything about each layer, a row each
+    assert context.training is not None  # the probe needs one
     decay = context.training.weight_decay
     rows = [_row(layer, options, decay) for layer in layers]
     arrays = {name: _stacked(rows, name) for name in rows[0]}
@@ -73,24 +74,24 @@ def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> 
     labellings = [samples.labels]
     for number in range(options.permutations):
         labellings.append(permuted_labels(samples.labels, number, context))
-    found = layer_moments(
+    moments = layer_moments(
         network,
         samples.inputs,
         labellings,
         largest=options.largest,
     )
-    _name_left_out(found, options, context)
-    if not found.moments:
+    _name_left_out(moments, options, context)
+    if not moments.moments:
         raise penchant.Error(
             "the network has no linear layer or convolution, expected at least one"
         )
-    return found.moments
+    return moments.moments
 
 
 def _stacked(rows: list[Row], name: str) -> np.ndarray:
     """What all layers have under a name, a row each."""
-    found = [np.asarray(row[name]) for row in rows]
-    return np.stack(found)
+    values = [np.asarray(row[name]) for row in rows]
+    return np.stack(values)
 
 
 def _name_left_out(
@@ -98,7 +99,7 @@ def _name_left_out(
     options: LayerStructure,
     context: penchant.Context,
 ) -> None:
-    """Say which layers are not looked at."""
+    """Say which layers are not measured."""
     if layers.wide:
         names = ", ".join(layers.wide)
         context.warn(f"layers skipped, with more than {options.largest} inputs or outputs: {names}")
@@ -117,18 +118,18 @@ def _row(layer: LayerMoments, options: LayerStructure, decay: float) -> Row:
 
 
 def _draws(layers: list[LayerMoments]) -> Draws:
-    """Separations and whitenings of permuted classes, a row a layer."""
+    """Separations and whitenings of permuted classes, one row per layer."""
     each = [null_draws(layer) for layer in layers]
-    found = {}
+    by_measure = {}
     for name in each[0]:
         rows = [draws[name] for draws in each]
-        found[name] = np.array(rows)
-    return found
+        by_measure[name] = np.array(rows)
+    return by_measure
 
 
 def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, penchant.Quantity]:
     """Numbers of the last layer that has them, and how many layers are separated."""
-    found = {}
+    quantities = {}
     for kind in KINDS:
         for statistic in ("separation", "whitening"):
             name = f"{statistic}-{kind}"
@@ -139,7 +140,7 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
             if len(defined):
                 last = defined[-1]
                 null = _null(draws[name][last])
-                found[name] = penchant.Quantity(
+                quantities[name] = penchant.Quantity(
                     values[last],
                     exact=True,
                     **null,
@@ -149,7 +150,7 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
         separations = arrays[f"separation-{kind}-by-layer"]
         count = (separations > 1).sum()
         null = _null((draws[f"separation-{kind}"] > 1).sum(0))
-        found[f"separated-layers-{kind}"] = penchant.Quantity(
+        quantities[f"separated-layers-{kind}"] = penchant.Quantity(
             count,
             exact=True,
             **null,
@@ -161,15 +162,15 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
                 "the weights of a layer are exactly zero, expected some that differ from zero: "
                 "they have no relative difference from a stationary point"
             )
-        found["stationarity"] = penchant.Quantity(largest, exact=True)
-    return found
+        quantities["stationarity"] = penchant.Quantity(largest, exact=True)
+    return quantities
 
 
-def _null(draws: np.ndarray) -> dict[str, float | None]:
+def _null(draws: np.ndarray) -> Null:
     """The null of permutations, where it is defined."""
     # a permutation may leave nothing, as the classes may
     known = draws[np.isfinite(draws)]
-    return null_of(known) if len(known) else {}
+    return null_of(known) if len(known) else NO_NULL
 
 
 def _conventions(options: LayerStructure, decay: float) -> dict[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Data
-from penchant_numerics.statistics import accuracy
+from penchant_numerics.statistics import Repetitions, accuracy
 from penchant_numerics.trainer import evaluate, outputs
 from torch import Tensor, nn
 
@@ -62,7 +62,7 @@ def run(options: LogisticTheory, context: penchant.Context) -> penchant.Result:
 
 
 def _data(context: penchant.Context, separation: float) -> Data:
-    """Balanced samples: as many of each class as fit in the number asked for."""
+    """Balanced samples: as many of each class as fit in the requested number."""
     options: LogisticTheory = context.options
     C = options.classes
     return context.dataset(
@@ -134,7 +134,8 @@ def _classifier(options: LogisticTheory, context: penchant.Context) -> nn.Module
         dtype=context.dtype,
     )
     nn.init.zeros_(network.weight)
-    return network
+    model: nn.Module = network
+    return model
 
 
 def _ratio_stderr(traces: Tensor, labels: Tensor) -> float:
@@ -164,7 +165,7 @@ def _quantities(
     difference = own["trained"][:COMPARED] / own["trained-theory"][:COMPARED] - 1
     worst = int(np.abs(difference).argmax())
     relative = own["trained-stderr"][:COMPARED] / own["trained-theory"][:COMPARED]
-    samples = {
+    samples: Repetitions = {
         "over": "samples",
         "count": train,
     }
@@ -206,7 +207,8 @@ def _largest_of_normals(count: int) -> tuple[float, float]:
 
     def beyond(z: float) -> float:
         one_inside = 2 * ndtr(z) - 1
-        return 1 - one_inside**count
+        share: float = 1 - one_inside**count
+        return share
 
     # moments of a positive number from its tail: E Z = int P(Z > z), E Z^2 = int 2 z P(Z > z)
     mean = quad(beyond, 0, 12)[0]
@@ -215,7 +217,7 @@ def _largest_of_normals(count: int) -> tuple[float, float]:
 
 
 def _largest_p_value(z: float, count: int) -> float:
-    """The chance that one of so many independent standard normal numbers is as far from zero."""
+    """The chance that one of `count` independent standard normal numbers is as far from zero."""
     from scipy.special import ndtr
 
     beyond = 2 * ndtr(-z)

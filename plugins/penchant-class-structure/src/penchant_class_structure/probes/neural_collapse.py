@@ -11,7 +11,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.significance import p_value
-from penchant_numerics.statistics import binomial_stderr, jackknife, null_of
+from penchant_numerics.statistics import NO_NULL, binomial_stderr, jackknife, null_of
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.neural_collapse import NeuralCollapse
@@ -46,7 +46,7 @@ class _Step:
 
 
 def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
-    """Measure at every step that was asked for."""
+    """Measure at every step that was requested."""
     data = context.data
     samples = chosen(getattr(data, options.split), options.per_class, data.classes)
     groups = _groups(samples.labels, options.groups)
@@ -54,16 +54,16 @@ def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
     for number in range(options.permutations):
         labellings.append(permuted_labels(samples.labels, number, context))
 
-    steps, found, layers = [], [], None
+    steps, measured_steps, layers = [], [], None
     for step, network in context.trained(_steps(options, context)):
         layers = _layers(network, samples, context)
         steps.append(step)
-        found.append(_measured(network, layers, samples, labellings, groups))
+        measured_steps.append(_measured(network, layers, samples, labellings, groups))
     assert layers is not None
-    arrays, missing = _arrays(found, samples, layers, context)
+    arrays, missing = _arrays(measured_steps, samples, layers, context)
     arrays["steps"] = np.array(steps)
     return penchant.Result(
-        _quantities(found[-1], samples, layers, context),
+        _quantities(measured_steps[-1], samples, layers, context),
         arrays,
         conventions=_conventions(options, layers),
         missing=missing,
@@ -91,11 +91,11 @@ def _groups(labels: Tensor, count: int) -> Tensor:
         raise penchant.Error(
             f"groups must be at most {smallest}, the samples of the smallest class, found {count}"
         )
-    places = torch.zeros_like(labels)
+    ranks = torch.zeros_like(labels)
     for label, size in enumerate(sizes.tolist()):
         own = labels == label
-        places[own] = torch.arange(size, device=labels.device)
-    return places % count
+        ranks[own] = torch.arange(size, device=labels.device)
+    return ranks % count
 
 
 def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> CollapseLayers:
@@ -132,12 +132,12 @@ def _measured(
     scatters, answers = class_scatter(
         network, layers.modules, samples.inputs, labellings, groups=groups, classes=classes
     )
-    found = _Step(accuracy=float((answers == samples.labels).double().mean()))
+    step = _Step(accuracy=float((answers == samples.labels).double().mean()))
     rows = [_row(scatter) for scatter in scatters.values()]
     for name in MEASURES:
-        found.values[name] = np.array([values[name] for values, _, _ in rows])
-        found.errors[name] = np.array([errors[name] for _, errors, _ in rows])
-        found.nulls[name] = np.array([nulls[name] for _, _, nulls in rows]).T
+        step.values[name] = np.array([values[name] for values, _, _ in rows])
+        step.errors[name] = np.array([errors[name] for _, errors, _ in rows])
+        step.nulls[name] = np.array([nulls[name] for _, _, nulls in rows]).T
 
     # NC4 needs the means first: another pass
     means = {}
@@ -145,26 +145,33 @@ def _measured(
         permuted = scatter.permuted / scatter.counts.sum(0)[:, None]
         means[name] = torch.cat([scatter.without(None)[0][None], permuted])
     shares = disagreement(network, layers.modules, samples.inputs, means)
-    found.values["nc4"] = np.array([float(each[0]) for each in shares.values()])
-    found.errors["nc4"] = binomial_stderr(found.values["nc4"], len(samples.labels))
-    found.nulls["nc4"] = np.array([each[1:].numpy() for each in shares.values()]).T
+    step.values["nc4"] = np.array([float(each[0]) for each in shares.values()])
+    step.errors["nc4"] = binomial_stderr(step.values["nc4"], len(samples.labels))
+    step.nulls["nc4"] = np.array([each[1:].numpy() for each in shares.values()]).T
 
     # what concerns the classifier
-    assert layers.classifier is not None
-    weight = layers.modules[layers.classifier].weight.detach().double().cpu()
-    last = scatters[layers.classifier]
+    classifier, weight = _classifier(layers)
+    last = scatters[classifier]
     replicates = [self_duality(last.without(g)[0], weight) for g in range(len(last.counts))]
-    found.values["nc3"] = self_duality(last.without(None)[0], weight)
-    found.errors["nc3"] = jackknife(replicates)
-    found.nulls["nc3"] = np.array(
-        [self_duality(each, weight) for each in means[layers.classifier][1:]]
-    )
+    step.values["nc3"] = self_duality(last.without(None)[0], weight)
+    step.errors["nc3"] = jackknife(replicates)
+    step.nulls["nc3"] = np.array([self_duality(each, weight) for each in means[classifier][1:]])
     for name, value in geometry(weight).items():
-        found.values[f"{name}-classifier"] = value
-    return found
+        step.values[f"{name}-classifier"] = value
+    return step
 
 
-def _row(scatter: ClassScatter) -> tuple[dict, dict, dict]:
+def _classifier(layers: CollapseLayers) -> tuple[str, Tensor]:
+    """The classifier's name and its weights."""
+    assert layers.classifier is not None  # `_layers` refuses a network without one
+    module = layers.modules[layers.classifier]
+    assert isinstance(module, nn.Linear)
+    return layers.classifier, module.weight.detach().double().cpu()
+
+
+def _row(
+    scatter: ClassScatter,
+) -> tuple[dict[str, float], dict[str, float | None], dict[str, list[float]]]:
     """Measures of one layer, their standard errors, and those of permuted labels."""
     values = collapse(*scatter.without(None))
     replicates = [collapse(*scatter.without(group)) for group in range(len(scatter.counts))]
@@ -179,13 +186,14 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Numbers of the last layer at the last step."""
     options: NeuralCollapse = context.options
-    place = list(layers.modules).index(layers.classifier)
+    classifier, weight = _classifier(layers)
+    position = list(layers.modules).index(classifier)
     count = len(samples.labels)
-    found = {}
+    quantities = {}
     for name in ("nc1", "nc2-simplex", "nc2-norms", "nc2-angles", "nc3", "nc4"):
         value, error, draws = last.values[name], last.errors[name], last.nulls[name]
         if name != "nc3":
-            value, error, draws = value[place], error[place], draws[:, place]
+            value, error, draws = value[position], error[position], draws[:, position]
         if not np.isfinite(value):
             raise penchant.Error(
                 "class means of the last layer are all the same, so that they have no geometry"
@@ -193,7 +201,7 @@ def _quantities(
         fields = null_of(draws)
         if name in MEASURES:
             fields["p"] = _permutation_p(value, draws)
-        found[name] = penchant.Quantity(
+        quantities[name] = penchant.Quantity(
             value,
             stderr=error,
             over="samples",
@@ -203,23 +211,21 @@ def _quantities(
         )
 
     # the classifier's own weights in random order know nothing of classes
-    weight = layers.modules[layers.classifier].weight.detach().double().cpu()
     random = _shuffled_geometry(weight, context)
     for name in MEASURES[1:]:
         draws = np.array([each[name] for each in random])
         draws = draws[np.isfinite(draws)]  # a sparse classifier may have equal rows by chance
         value = last.values[f"{name}-classifier"]
-        found[f"{name}-classifier"] = penchant.Quantity(
-            value, exact=True, **(null_of(draws, value=value) if len(draws) else {})
-        )
-    found[f"{options.split}-accuracy"] = penchant.Quantity(
+        null = null_of(draws, value=value) if len(draws) else NO_NULL
+        quantities[f"{name}-classifier"] = penchant.Quantity(value, exact=True, **null)
+    quantities[f"{options.split}-accuracy"] = penchant.Quantity(
         last.accuracy,
         stderr=binomial_stderr(last.accuracy, count),
         over="samples",
         count=count,
         null=float(samples.labels.bincount().max()) / count,
     )
-    return found
+    return quantities
 
 
 def _permutation_p(value: float, draws: np.ndarray) -> float | None:
@@ -238,11 +244,11 @@ def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[s
     """Measures of weights (C, d) in random order, one for each draw."""
     generator = context.generator("classifier")
     entries = weight.flatten()
-    found = []
+    measures = []
     for _ in range(_DRAWS):
         order = torch.randperm(len(entries), generator=generator, device="cpu")
-        found.append(geometry(entries[order].reshape(weight.shape)))
-    return found
+        measures.append(geometry(entries[order].reshape(weight.shape)))
+    return measures
 
 
 def _arrays(
@@ -274,7 +280,10 @@ def _arrays(
 
 def _width(module: nn.Module) -> int:
     """Features of what a layer is given."""
-    return module.in_features if isinstance(module, nn.Linear) else module.in_channels
+    if isinstance(module, nn.Linear):
+        return module.in_features
+    channels: int = getattr(module, "in_channels")  # noqa: B009  # of any convolution
+    return channels
 
 
 def _conventions(options: NeuralCollapse, layers: CollapseLayers) -> dict[str, str]:

@@ -13,7 +13,7 @@ from penchant_numerics.eigenpairs import (
     subspace_iteration,
 )
 from penchant_numerics.spectra import Gap, largest_gap, share_in_span
-from penchant_numerics.statistics import jackknife, null_of
+from penchant_numerics.statistics import NO_NULL, jackknife, null_of
 from torch import Tensor
 
 from penchant_class_structure.declarations.cross_class import CrossClass
@@ -92,9 +92,9 @@ class Components:
         """The mean eigenvalue of a component over the bulk; None where one of them is nothing."""
         within = float(self.by_class.sum())
         total = float(self.decomposition.space.traces.mean())
-        nothing = within <= _ROUNDING * total
+        empty = within <= _ROUNDING * total
         rank = self.rank(part)
-        if nothing or not rank:
+        if empty or not rank:
             return None
 
         # of both, an eigenvalue's mean
@@ -142,8 +142,8 @@ def component_quantities(
         if ratio is None:
             continue
         error = _ratio_contributions(components, errors, part) if errors else None
-        null = [each.ratio(part) for each in untrained or nulls]
-        known = [value for value in null if value is not None]
+        ratios = [each.ratio(part) for each in untrained or nulls]
+        known = [value for value in ratios if value is not None]
         quantities[name] = _quantity(ratio, error, known, labels)
     if "outliers-to-bulk" not in quantities:
         context.warn(
@@ -156,22 +156,21 @@ def _quantity(
     value: float, contributions: Tensor | None, null: list[float], labels: Tensor
 ) -> penchant.Quantity:
     """A number of these samples: with its error where contributions are known, else exact."""
-    nothing = null_of(null) if null else {}
-
+    null_fields = null_of(null) if null else NO_NULL
     # without contributions it is a number of these samples, and exact for them
     stderr = None if contributions is None else influence.stderr_of(contributions, labels)
     if stderr is None:
         return penchant.Quantity(
             value,
             exact=True,
-            **nothing,
+            **null_fields,
         )
     return penchant.Quantity(
         value,
         stderr=stderr,
         over=OVER,
         count=len(labels),
-        **nothing,
+        **null_fields,
     )
 
 
@@ -205,13 +204,13 @@ def _permuted(
     if components.images is None:
         return []
     space = components.decomposition.space
-    found = []
+    components_of_each = []
     for number in range(options.permutations):
         # G stays as it is: only which samples belong together changes
         labels = permuted_labels(components.decomposition.labels, number, context)
         decomposition = Decomposition.of(space, labels)
-        found.append(Components(decomposition, decomposition.pair_products()))
-    return found
+        components_of_each.append(Components(decomposition, decomposition.pair_products()))
+    return components_of_each
 
 
 def gap_quantities(
@@ -320,13 +319,13 @@ def attribution(
 
     # then the classes themselves
     share = _class_share(decomposition, leading)
-    nothing = null_of(shares) if shares else {}
+    null_fields = null_of(shares) if shares else NO_NULL
     stderr, groups = _share_stderr(decomposition, leading)
     if stderr is None:
         of_share = penchant.Quantity(
             share,
             exact=True,
-            **nothing,
+            **null_fields,
         )
     else:
         over = f"{OVER} (jackknife)"
@@ -335,7 +334,7 @@ def attribution(
             stderr=stderr,
             over=over,
             count=groups,
-            **nothing,
+            **null_fields,
         )
 
     # does the largest outlier go with the class means?

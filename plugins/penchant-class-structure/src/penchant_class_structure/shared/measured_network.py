@@ -1,4 +1,4 @@
-"""Which samples the probes of this plugin look at, and the network as they measure it."""
+"""Which samples the probes of this plugin use, and the network as they measure it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,25 @@ from penchant_class_structure.numerics.influence import stderr_of
 class Options(Protocol):
     """What the probes' options have in common."""
 
-    per_class: int | None
-    batch_norm: str
-    loss: str
+    @property
+    def per_class(self) -> int | None:
+        """Samples of each class."""
+
+    @property
+    def batch_norm(self) -> str:
+        """Statistics of batch normalisation."""
+
+    @property
+    def loss(self) -> str:
+        """Its name, or `training` for that of the training."""
 
 
 class SomeClasses(Protocol):
-    """Options of probes that can look at some classes only."""
+    """Options of probes that can be limited to some classes."""
 
-    classes: int | None
+    @property
+    def classes(self) -> int | None:
+        """How many of the first classes; None: all."""
 
 
 def refuse_what_does_not_fit(needed: int, *, what: str, hint: str, device: torch.device) -> None:
@@ -74,11 +84,12 @@ class FirstOutputs(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Outputs (n, count)."""
         every = self.network(inputs)
-        return every[:, : self.count]
+        first: Tensor = every[:, : self.count]
+        return first
 
 
-def classes_looked_at(options: SomeClasses, context: penchant.Context) -> int:
-    """How many classes there are, or those that were asked for; more than there are is refused."""
+def classes_measured(options: SomeClasses, context: penchant.Context) -> int:
+    """How many classes there are, or those that were requested; more than there are is refused."""
     there = context.data.classes
     if options.classes is None:
         return there
@@ -100,8 +111,8 @@ def of_classes(
     options: SomeClasses,
     context: penchant.Context,
 ) -> nn.Module:
-    """The network with the outputs of the classes that are looked at."""
-    count = classes_looked_at(options, context)
+    """The network with the outputs of the measured classes."""
+    count = classes_measured(options, context)
     if count == context.data.classes:
         return network
     return FirstOutputs(network, count)
@@ -141,7 +152,7 @@ def measured(network: nn.Module, options: Options, context: penchant.Context) ->
 
 
 def measured_loss(options: Options, context: penchant.Context) -> str:
-    """The loss whose curvature is meant: the training's, unless another was asked for."""
+    """The loss whose curvature is meant: the training's, unless another was requested."""
     assert context.training is not None
     if options.loss == "training":
         return context.training.loss
@@ -204,7 +215,7 @@ def _loss_on_sequences(
 
 
 def _constant_loss(labels: Tensor, loss: str, outputs: int) -> float:
-    """The loss of the best outputs that do not look at the input."""
+    """The loss of the best outputs that do not depend on the input."""
     shares = labels.cpu().bincount().double() / len(labels)
     if loss == "cross-entropy":
         # their entropy; a class without samples costs nothing
@@ -245,7 +256,7 @@ def saying(context: penchant.Context) -> Iterator[None]:
         if each.category is UserWarning:
             context.warn(str(each.message))
         else:
-            # of libraries: whoever listens hears them
+            # warnings of libraries go to their listeners
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 

@@ -55,7 +55,7 @@ def residual_tail(
         high=options.tail_high,
     )
     quantities = None if line is None else _quantities(measure, line, options)
-    if quantities is None:
+    if line is None or quantities is None:
         hint = "; more lanczos_steps resolve more of it" if resolved_from(measure) else ""
         context.warn(
             f"no power law is fitted to the tail of E ({part} samples): it needs {FEWEST} bins "
@@ -123,16 +123,22 @@ def _quantities(
         low=low,
         high=options.tail_high,
     )
-    nulls = {"tail-exponent": {"null": null}}
+    nulls = {"tail-exponent": null}
     if measure.complete or measure.variant == "exact":
-        how = {name: {"exact": True} for name in TAIL}
-    else:
-        errors = line_errors(measure, low=options.tail_low, high=options.tail_high)
-        if errors is None:
-            return None
-        drawn = {"over": "start vectors and positions of bins", "count": len(measure.nodes)}
-        how = {name: {"stderr": error, **drawn} for name, error in zip(TAIL, errors)}
-    found = {}
-    for name, value in numbers.items():
-        found[name] = penchant.Quantity(value, **how[name], **nulls.get(name, {}))
-    return found
+        return {
+            name: penchant.Quantity(value, exact=True, null=nulls.get(name))
+            for name, value in numbers.items()
+        }
+    errors = line_errors(measure, low=options.tail_low, high=options.tail_high)
+    if errors is None:
+        return None
+    return {
+        name: penchant.Quantity(
+            numbers[name],
+            stderr=error,
+            over="start vectors and positions of bins",
+            count=len(measure.nodes),
+            null=nulls.get(name),
+        )
+        for name, error in zip(TAIL, errors)
+    }

@@ -36,7 +36,7 @@ class Work(NamedTuple):
         return self.operations / rate
 
 
-def products_asked_for(options: HessianSpectrum, leading: int) -> dict[str, int]:
+def products_requested(options: HessianSpectrum, leading: int) -> dict[str, int]:
     """Products with the Hessian and with G at most, on one set of samples.
 
     Args:
@@ -49,19 +49,19 @@ def products_asked_for(options: HessianSpectrum, leading: int) -> dict[str, int]
         search = options.iterations * (leading + 2)
     if not options.deflate:
         search = 0
-    found = {}
+    products = {}
     for name in PASSES:
         own = (density + search) if name in options.matrices else 0
         # E is the difference of both
-        found[name] = own + (density if "residual" in options.matrices else 0)
+        products[name] = own + (density if "residual" in options.matrices else 0)
 
     # the trace of the Hessian: by G and E where both are there
     if "hessian" in options.matrices:
-        found["hessian"] += options.trace_samples
-        found["hessian"] += density if options.undeflated and options.deflate else 0
+        products["hessian"] += options.trace_samples
+        products["hessian"] += density if options.undeflated and options.deflate else 0
         if {"gauss-newton", "residual"} <= set(options.matrices):
-            found["gauss-newton"] += options.trace_samples
-    return found
+            products["gauss-newton"] += options.trace_samples
+    return products
 
 
 def forward_operations(network: nn.Module, sample: Tensor) -> float:
@@ -74,7 +74,7 @@ def forward_operations(network: nn.Module, sample: Tensor) -> float:
 def work_ahead(
     options: HessianSpectrum, *, leading: int, outputs: int, samples: list[int], forward: float
 ) -> Work:
-    """What is asked for.
+    """What is requested.
 
     Args:
         options: What is measured.
@@ -83,14 +83,14 @@ def work_ahead(
         samples: How many there are in each part.
         forward: Operations of one forward pass of one sample.
     """
-    found = products_asked_for(options, leading)
-    passes = sum(PASSES[name] * count for name, count in found.items())
+    products = products_requested(options, leading)
+    passes = sum(PASSES[name] * count for name, count in products.items())
     if "gauss-newton" in options.matrices:
         passes += COLUMN_PASSES * outputs
     parts = len(samples)
     return Work(
-        parts * found["hessian"],
-        parts * found["gauss-newton"],
+        parts * products["hessian"],
+        parts * products["gauss-newton"],
         forward * passes * sum(samples),
     )
 

@@ -21,8 +21,8 @@ def estimate(
             "cfac needs one class per sample, found sequences with one per position"
         )
     if labels is None or labels.is_floating_point():
-        found = "none" if labels is None else labels.dtype
-        raise penchant.Error(f"cfac needs labels that are classes, found {found}")
+        kind = "none" if labels is None else labels.dtype
+        raise penchant.Error(f"cfac needs labels that are classes, found {kind}")
     return by_factors(
         options,
         context,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import penchant
 from penchant_numerics.determinism import NotDeterministicError, check_deterministic
 from penchant_numerics.gauss_newton import conventions
@@ -25,7 +23,7 @@ from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import Coverage, coverage
 from penchant_curvature.numerics.moment_sums import IndefiniteError
 
-Data = Sequence[Tensor | None]  # inputs and labels
+Data = tuple[Tensor, Tensor | None]  # inputs and labels
 
 
 def by_columns(
@@ -99,15 +97,18 @@ def _of_sequences(
 
     With half the squared error, the curvature of such a network is that of the sequences.
     """
-    numbers = numbers_of(data[0])
+    inputs, labels = data
+    assert labels is not None  # `are_sequences` saw them
+    samples = (inputs, labels)
+    numbers = numbers_of(inputs)
     if empirical:
         if loss != "cross-entropy":
             raise penchant.Error(
                 f"the empirical Fisher of sequences needs cross-entropy, found {loss}"
             )
-        return empirical_columns(network, data), (numbers, None)
+        return empirical_columns(network, samples), (numbers, None)
     generator = context.generator("labels")
-    columns, convention = gauss_newton_columns(network, data, loss=loss, generator=generator)
+    columns, convention = gauss_newton_columns(network, samples, loss=loss, generator=generator)
     context.conventions["curvature: columns"] = convention
     return columns, (numbers, None)
 
@@ -138,8 +139,8 @@ def _check_gradients(network: nn.Module, data: Data, covered: Coverage, options:
 
 
 def loss_of(options: Curvature, context: penchant.Context, labels: Tensor | None = None) -> str:
-    """The loss whose curvature is meant: the one asked for, else that of the training; recorded."""
-    # the measurement's loss is the training's, unless asked otherwise
+    """The loss whose curvature is meant: the requested one, else that of the training; recorded."""
+    # the measurement's loss is the training's, unless the options say otherwise
     training = context.training
     trained = training.loss if training is not None else "cross-entropy"
     loss = trained if options.loss == "training" else options.loss

@@ -1,1 +1,1 @@
-"""Figures: one module a probe."""
+"""Figures: one module per probe."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import penchant
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import (
@@ -68,11 +69,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _proxies(result: penchant.Result) -> list[str]:
     prefix = "layer-alignment-"
-    found = []
+    proxies = []
     for name in result.arrays:
         if name.startswith(prefix):
-            found.append(name.removeprefix(prefix))
-    return found
+            proxies.append(name.removeprefix(prefix))
+    return proxies
 
 
 def _has_exact(result: penchant.Result) -> bool:
@@ -100,7 +101,7 @@ def _label(name: str) -> str:
 
 
 def _evenly(count: int) -> list[int]:
-    """At most so many numbers below a count as a figure shows, evenly spread."""
+    """As many numbers below a count as a figure shows, evenly spread."""
     shown = min(SHOWN, count)
     positions = np.linspace(0, count - 1, shown)
     numbers = {int(round(position)) for position in positions}
@@ -108,7 +109,7 @@ def _evenly(count: int) -> list[int]:
 
 
 def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
-    """A row a layer and a column a proxy, as in figures 11 (last layer) and 12."""
+    """One row per layer and one column per proxy, as in figures 11 (last layer) and 12."""
     proxies, layers = _proxies(result), _layers(result)
 
     # all layers would not fit: some, evenly spread
@@ -155,11 +156,11 @@ def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) ->
     smallest = 1 / result.arrays["layer-parameters"][layer]
     floor = 0.01 * smallest
     for each in ("exact", name):
-        found = result.arrays[f"spectrum-{each}"][layer]
-        if np.isnan(found).all():
+        spectrum = result.arrays[f"spectrum-{each}"][layer]
+        if np.isnan(spectrum).all():
             continue
         colour = _colour(result, each)
-        density = np.maximum(found, floor)
+        density = np.maximum(spectrum, floor)
         panel.semilogy(
             grid,
             density,
@@ -249,13 +250,13 @@ def _null_by_depth(panel: Axes, result: penchant.Result, name: str) -> None:
 
 def _legend_below(figure: Figure, panels: Sequence[Axes]) -> None:
     """One legend for several panels, each label once."""
-    found = {}
+    handles: dict[str, Artist] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels()):
-            found.setdefault(label, handle)
+            handles.setdefault(label, handle)
     figure.legend(
-        list(found.values()),
-        list(found),
+        list(handles.values()),
+        list(handles),
         loc="outside lower center",
         ncols=5,
         fontsize=8,
@@ -300,7 +301,7 @@ def leading(result: penchant.Result) -> Figure:
         panel.set_xlabel("rank")
         log_ticks(panel)
     axes[0].set_ylabel("eigenvalue")
-    _legend_below(figure, axes[:1])
+    _legend_below(figure, [axes[0]])
     if not _has_exact(result):
         return captioned(figure, WITHOUT_EXACT, title="Leading eigenvalues of proxies")
     return captioned(
@@ -316,7 +317,7 @@ def _ranked(panel: Axes, result: penchant.Result, layer: int) -> None:
         if np.isnan(values).all():
             continue
 
-        # zeros have no place on a logarithmic axis
+        # a logarithmic axis cannot show zeros
         kept = values > 1e-14 * values.max()
         ranks = np.arange(1, len(values) + 1)[kept]
         colour = _colour(result, name)
@@ -362,15 +363,15 @@ def _cosines_by_depth(
     panel: Axes, result: penchant.Result, name: str, colour: str, style: str, label: str
 ) -> None:
     """Median over classes, or pairs of them, with the middle 90 %."""
-    found = result.arrays[name]
-    values = found.reshape(len(found), -1)
+    cosines = result.arrays[name]
+    values = cosines.reshape(len(cosines), -1)
 
     # a class with itself is not a pair
-    if found.ndim == 3:
-        same = np.eye(found.shape[1], dtype=bool)
+    if cosines.ndim == 3:
+        same = np.eye(cosines.shape[1], dtype=bool)
         values = values[:, ~same.ravel()]
     low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
-    positions = np.arange(len(found))
+    positions = np.arange(len(cosines))
     panel.plot(
         positions,
         middle,

@@ -65,7 +65,7 @@ def mean_products(
         layer: The layer's name.
         classes: C.
         bias: Whether the layer's bias is there.
-        batch: Samples a pass; None: by device and budget.
+        batch: Samples per pass; None: by device and budget.
 
     Raises:
         TooLargeError: Where C gradients of the layer do not fit.
@@ -78,7 +78,7 @@ def mean_products(
     refuse_too_large(needed, there, f"{k} mean gradients of {layer}")
     if batch is None:
         # all samples decide, so that classes have the same
-        batch = LayerSamples(network, data, layer, bias=bias).batch
+        batch = LayerSamples(network, (data[0], data[1]), layer, bias=bias).batch
     features, alongs, squares = [], [], []
     for number in range(classes):
         inside = labels == number
@@ -140,21 +140,21 @@ def _sums(samples: LayerSamples) -> list[Tensor]:
         samples.batch = batch
         return _added_up(samples)
 
-    return memory.halving(work, samples.batch, what="samples a pass of class means")
+    return memory.halving(work, samples.batch, what="samples per pass of class means")
 
 
 def _added_up(samples: LayerSamples) -> list[Tensor]:
     """The sums, pass by pass."""
-    total: list[Tensor | float] = [0.0, 0.0, 0.0, 0.0]
+    total: list[Tensor] = []
     for batch in samples:
         # scaled errors carry the other root of the weight
         roots = batch.probabilities.sqrt() / len(samples) ** 0.5  # (n, C)
         errors = torch.einsum("nk,nkto->knto", roots, batch.errors)
-        parts = (
+        terms = [
             roots.square().sum(0),
             batch.inputs.mean(1).sum(0) / len(samples),
             torch.einsum("knto,ntd->kod", errors, batch.inputs),
             errors.sum((1, 2)),
-        )
-        total = [each + part for each, part in zip(total, parts)]
+        ]
+        total = [each + term for each, term in zip(total, terms)] if total else terms
     return total

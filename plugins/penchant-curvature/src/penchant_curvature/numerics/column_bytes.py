@@ -23,7 +23,7 @@ _GIB = 2**30
 
 
 class TooLargeError(ValueError):
-    """What was asked for takes more memory than there is; the message says how much."""
+    """The request takes more memory than there is; the message says how much."""
 
 
 class ColumnShape(NamedTuple):
@@ -59,12 +59,12 @@ class ColumnShape(NamedTuple):
 
 
 class ColumnSizes:
-    """Shapes of the columns of a network's layers, by one look at the network.
+    """Shapes of the columns of a network's layers, from one pass.
 
     Args:
         network: A network in evaluation mode.
         inputs: Samples (n, ...).
-        columns: Columns a sample; None: one an output, two where there is one.
+        columns: Columns per sample; None: one per output, two where there is one.
         bias: Whether biases of linear layers are there.
     """
 
@@ -123,7 +123,7 @@ class ColumnSizes:
         of_grams = GRAMS * rows**2
         numbers = samples * a_sample + of_grams
 
-        # what does not fit is told by its samples, columns and layers
+        # the message names samples, columns and layers
         where = ", ".join(modules) or "the network"
         what = f"{samples} x {self.columns} columns of {where}"
         there = memory.limit(self.inputs.device)
@@ -136,7 +136,7 @@ def refuse_too_large(
     there: int,
     what: str,
 ) -> None:
-    """Raise `TooLargeError` where so many bytes are more than there are.
+    """Raise `TooLargeError` where more bytes are needed than there are.
 
     Args:
         needed: Bytes that are needed.
@@ -146,5 +146,5 @@ def refuse_too_large(
     if needed <= there:
         return
     taken = needed / _GIB
-    found = there / _GIB
-    raise TooLargeError(f"{what} take {taken:.3g} GiB, memory has {found:.3g} GiB")
+    available = there / _GIB
+    raise TooLargeError(f"{what} take {taken:.3g} GiB, memory has {available:.3g} GiB")

@@ -40,7 +40,7 @@ class Positions:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Samples, and columns a sample."""
+        """Samples, and columns per sample."""
         samples, columns, _, _ = self.errors.shape
         return samples, columns
 
@@ -73,7 +73,7 @@ class Gradients:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Samples, and columns a sample."""
+        """Samples, and columns per sample."""
         samples, columns, _, _ = self.columns.shape
         return samples, columns
 
@@ -122,7 +122,7 @@ def store(samples: LayerSamples) -> tuple[Layer, Stored]:
         samples.batch = batch
         return _stored(samples)
 
-    return memory.halving(work, samples.batch, what="samples a pass of a layer's gradients")
+    return memory.halving(work, samples.batch, what="samples per pass of a layer's gradients")
 
 
 def _stored(samples: LayerSamples) -> tuple[Layer, Stored]:
@@ -160,7 +160,7 @@ class Columns(Curvature):
             dtype=norm.dtype,
         )
         self.stored = tuple(stored)
-        self.samples, self.each = stored[0].shape  # columns a sample
+        self.samples, self.each = stored[0].shape  # columns per sample
 
     @property
     def count(self) -> int:
@@ -182,10 +182,10 @@ class Columns(Curvature):
 
     def _adjoint(self, rows: Tensor) -> Tensor:
         """V^T x of rows x (k, size)."""
-        found = []
+        products = []
         for each, matrix in zip(self.stored, self.matrices(rows)):
-            found.append(each.products(matrix))
-        total = torch.stack(found).sum(0)  # (k, samples, each)
+            products.append(each.products(matrix))
+        total = torch.stack(products).sum(0)  # (k, samples, each)
         return total.flatten(1)
 
     def _rows(self, rows: Tensor) -> Tensor:
@@ -215,8 +215,8 @@ class Columns(Curvature):
     def cross_gram(self, other: Columns) -> Tensor:
         """V^T W (columns, columns of the other)."""
         # layers are parts of the same columns: their products add up
-        pairs = zip(self.stored, other.stored)
-        return sum(_gram(mine, theirs) for mine, theirs in pairs)
+        grams = [_gram(mine, theirs) for mine, theirs in zip(self.stored, other.stored)]
+        return sum(grams, start=torch.zeros_like(grams[0]))
 
     @functools.cached_property
     def _decomposed(self) -> tuple[Tensor, Tensor]:
@@ -345,11 +345,11 @@ def over_chunks(stored: Stored, work: Callable[[slice, Tensor], Answer]) -> list
     samples = stored.shape[0]
 
     def chunks(step: int) -> list[Answer]:
-        found = []
+        answers = []
         for start in range(0, samples, step):
             part = slice(start, start + step)
-            found.append(work(part, stored.matrices(part)))
-        return found
+            answers.append(work(part, stored.matrices(part)))
+        return answers
 
     # one sample tells how many fit
     one = stored.matrices(slice(0, 1))

@@ -43,10 +43,10 @@ class Curvature(Operator):
         """A matrix (k, out, width) a layer, of flat rows (k, size)."""
         sizes = [layer.size for layer in self.layers]
         parts = rows.split(sizes, dim=1)
-        found = []
+        matrices = []
         for layer, part in zip(self.layers, parts):
-            found.append(layer.matrices(part))
-        return found
+            matrices.append(layer.matrices(part))
+        return matrices
 
     def flat(self, matrices: Sequence[Tensor]) -> Tensor:
         """Flat rows (k, size) of a matrix (k, out, width) a layer."""
@@ -103,7 +103,8 @@ class Curvature(Operator):
             return None
         matrix = self.dense()
         ascending = torch.linalg.eigvalsh(matrix)
-        return ascending.flip(0)
+        descending: Tensor | None = ascending.flip(0)
+        return descending
 
     def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """The `count` largest eigenvalues: exactly where that is affordable, else by Lanczos."""
@@ -122,9 +123,9 @@ class Curvature(Operator):
     ) -> Tensor:
         """The `count` largest eigenvalues, descending; without a count, all that may not be 0."""
         # exact ones are cheaper than a search, where they are affordable
-        found = self.exact_spectrum()
-        if found is not None:
-            return found if count is None else _padded(found, min(count, self.size))
+        spectrum = self.exact_spectrum()
+        if spectrum is not None:
+            return spectrum if count is None else _padded(spectrum, min(count, self.size))
         if count is None:
             raise ValueError(
                 f"all eigenvalues of {self.size} parameters are too many: expected a count, "
@@ -168,10 +169,8 @@ def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
 
 def squared_norm(A: Any) -> float:
     """<A, A> of a curvature, or of a small operator that does not know it."""
-    known = getattr(A, "squared_norm", None)
-    if known is None:
-        return dense_inner(A, A)
-    return known
+    known: float | None = getattr(A, "squared_norm", None)
+    return dense_inner(A, A) if known is None else known
 
 
 def dense_inner(A: Any, B: Any) -> float:

@@ -93,33 +93,35 @@ class KroneckerSum(Curvature):
 
         # moments between two layers, of means over positions and of sums
         inside = self.members[group]
-        H = left.inputs[inside].T @ right.inputs[inside]
-        mine = left.errors[inside].flatten(0, 1)  # (m k, o)
-        theirs = right.errors[inside].flatten(0, 1)
+        inputs, errors = left.joined()
+        other_inputs, other_errors = right.joined()
+        H = inputs[inside].T @ other_inputs[inside]
+        mine = errors[inside].flatten(0, 1)  # (m k, o)
+        theirs = other_errors[inside].flatten(0, 1)
         Delta = mine.T @ theirs
         return H / len(inside), Delta
 
     def _rows(self, rows: Tensor) -> Tensor:
         def work(together: int) -> Tensor:
-            found = [self._product(part) for part in rows.split(together)]
-            if len(found) == 1:
-                return found[0]
-            return torch.cat(found)
+            products = [self._product(part) for part in rows.split(together)]
+            if len(products) == 1:
+                return products[0]
+            return torch.cat(products)
 
         return memory.halving(work, len(rows), what="vectors a product of factors")
 
     def _product(self, rows: Tensor) -> Tensor:
         """The product with rows (k, size), all at once."""
         given = self.matrices(rows)
-        found = [_block_product(each, matrix) for each, matrix in zip(self.factors, given)]
+        products = [_block_product(each, matrix) for each, matrix in zip(self.factors, given)]
 
         if len(given) == 1:
-            return self.flat(found)
+            return self.flat(products)
 
         # layers are joined by the samples of each group
         for group in self.members:
-            self._add_between_layers(found, given, group)
-        return self.flat(found)
+            self._add_between_layers(products, given, group)
+        return self.flat(products)
 
     def _add_between_layers(
         self,
@@ -128,8 +130,9 @@ class KroneckerSum(Curvature):
         inside: Tensor,
     ) -> None:
         """Add S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n: blocks off the diagonal, none formed."""
-        inputs = [each.inputs[inside] for each in self.factors]  # (m, d)
-        errors = [each.errors[inside].flatten(0, 1) for each in self.factors]  # (m k, o)
+        joined = [each.joined() for each in self.factors]
+        inputs = [each[inside] for each, _ in joined]  # (m, d)
+        errors = [each[inside].flatten(0, 1) for _, each in joined]  # (m k, o)
 
         # what the samples see of each layer's matrix, and of all of them together
         seen = []
@@ -146,13 +149,13 @@ class KroneckerSum(Curvature):
     def _both_roots(self) -> list[tuple[Tensor, Tensor]]:
         """R (d, r) and Q (o, q) of each group's H = R R^T and Delta = Q Q^T, of a single layer."""
         (factors,) = self.factors
-        found = []
+        roots = []
         for H, Delta, R in zip(factors.H, factors.Delta, factors.roots):
             # few samples are a root already
             of_inputs = _root(H) if R is None else R
             of_errors = _root(Delta)
-            found.append((of_inputs, of_errors))
-        return found
+            roots.append((of_inputs, of_errors))
+        return roots
 
     def factor(self) -> Factor | None:
         """V with a column for every pair of columns of a group's roots.
@@ -278,8 +281,8 @@ class KroneckerSum(Curvature):
         fewer = min(count, self.size)
         top = products.topk(fewer)
         matrices = []
-        for place in top.indices.tolist():
-            row, column = divmod(place, len(inputs))
+        for position in top.indices.tolist():
+            row, column = divmod(position, len(inputs))
             of_errors = right[:, row]
             of_inputs = left[:, column]
             matrix = torch.outer(of_errors, of_inputs)
@@ -317,7 +320,8 @@ def _root(matrix: Tensor) -> Tensor:
     rounding = len(values) * eps * values[-1]
     kept = values > rounding
     lengths = values[kept].sqrt()
-    return vectors[:, kept] * lengths
+    root: Tensor = vectors[:, kept] * lengths
+    return root
 
 
 def _block_product(factors: Moments, matrices: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from penchant_curvature.numerics.column_bytes import refuse_too_large
 from penchant_curvature.numerics.linear_layers import Layer
-from penchant_curvature.numerics.moment_sums import LayerSums, Moments, Part, Wanted
+from penchant_curvature.numerics.moment_sums import LayerSums, Measured, Moments, Part
 
 _MEASURED = 8  # columns that tell the bytes of a pass
 
@@ -38,8 +38,8 @@ class MomentPasses:
         inputs: Samples (n, ...).
         groups: The group (n,) of each sample, counted from 0 without gaps.
         layers: Linear layers by name, and whether their bias is there.
-        wanted: What is measured of them.
-        batch: Samples a pass; None: by device and budget.
+        measured: What is measured of them.
+        batch: Samples per pass; None: by device and budget.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class MomentPasses:
         groups: Tensor,
         layers: Mapping[str, bool],
         *,
-        wanted: Wanted,
+        measured: Measured,
         batch: int | None = None,
     ) -> None:
         self.outputs = Outputs(network)
         self.modules = {name: network.get_submodule(name) for name in layers}
         self.biases = dict(layers)
-        self.wanted = wanted
+        self.measured = measured
 
         # groups one after another: those of a batch lie side by side
         self.order = groups.argsort(stable=True)
@@ -66,7 +66,7 @@ class MomentPasses:
 
     def factor_bytes(self) -> dict[str, int]:
         """Bytes of every layer's factors."""
-        found = {}
+        sizes = {}
         for name, module in self.modules.items():
             weight = weight_matrix(module)
             width = weight.shape[1] + self.biases[name]
@@ -76,14 +76,14 @@ class MomentPasses:
             # sums are wider than the network
             wide = accumulation_dtype(weight.device)
             a_number = torch.finfo(wide).bits // 8
-            found[name] = numbers * a_number
-        return found
+            sizes[name] = numbers * a_number
+        return sizes
 
     def run(self, names: Sequence[str]) -> dict[str, tuple[Layer, Moments]]:
         """Factors of some of the layers, by one pass over all samples, where they fit."""
         sizes = self.factor_bytes()
         needed = sum(sizes[name] for name in names)
-        # what is asked for is not part of a budget, but it must fit somewhere
+        # requested operators may exceed the budget, but must fit into memory
         there = memory.capacity(self.inputs.device)
         those = ", ".join(names)
         refuse_too_large(needed, there, f"factors of {those}")
@@ -93,12 +93,12 @@ class MomentPasses:
             sums = self._new_sums(names)
             for chosen in self.order.split(samples):
                 self._add(sums, chosen)
-            found = {}
+            factors = {}
             for name, each in sums.items():
-                found[name] = each.result(name, self.order)
-            return found
+                factors[name] = each.result(name, self.order)
+            return factors
 
-        return memory.halving(work, size, what="samples a pass of curvature")
+        return memory.halving(work, size, what="samples per pass of curvature")
 
     def check_positions(self) -> None:
         """Refuse what the first sample shows to be refused: by one pass forth."""
@@ -112,18 +112,18 @@ class MomentPasses:
 
     def _new_sums(self, names: Sequence[str]) -> dict[str, LayerSums]:
         """Empty sums."""
-        found = {}
+        sums = {}
         for name in names:
-            found[name] = LayerSums(
+            sums[name] = LayerSums(
                 self.modules[name],
                 bias=self.biases[name],
                 members=self.members,
-                wanted=self.wanted,
+                measured=self.measured,
             )
-        return found
+        return sums
 
     def _fitting(self, names: Sequence[str]) -> int:
-        """Samples a pass, by what one takes beside the factors."""
+        """Samples per pass, by what one takes beside the factors."""
         some = self.inputs[self.order[:2]]
         first = self.order[0]
         group = int(self.groups[first])
@@ -166,7 +166,7 @@ class MomentPasses:
                 sums[name].see(passed.inputs(name), parts, count)
 
         # errors towards one column at a time; curvature is a mean over all samples
-        columns = loss_columns(passed.outputs, self.wanted.loss)[:first]
+        columns = loss_columns(passed.outputs, self.measured.loss)[:first]
         scaled = columns / len(self.inputs) ** 0.5
         for name in passed.layers:
             sums[name].totals.append([])

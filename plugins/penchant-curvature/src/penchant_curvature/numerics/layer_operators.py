@@ -16,7 +16,7 @@ from penchant_curvature.numerics.kronecker import KroneckerSum
 from penchant_curvature.numerics.kronecker_moments import MomentPasses
 from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import Coverage, Layer, parameter_names
-from penchant_curvature.numerics.moment_sums import Wanted
+from penchant_curvature.numerics.moment_sums import Measured
 
 ALL = "all"  # the name of the one operator over all layers
 HELD_SHARE = 0.5  # of the budget, for curvatures that are made together
@@ -62,15 +62,15 @@ class LayerOperators(Mapping[str, Curvature]):
             return [name]
         share = HELD_SHARE * memory.available(self._device)
         room = share - self._sizes[name]
-        found = [name]
+        names = [name]
         start = self._names.index(name)
         following = self._names[start + 1 :]
         for other in following:
             room -= self._sizes[other]
             if room < 0:
                 break
-            found.append(other)
-        return found
+            names.append(other)
+        return names
 
     def only(self, names: Sequence[str]) -> LayerOperators:
         """The same for some layers: no others are made beside them."""
@@ -91,7 +91,7 @@ class LayerOperators(Mapping[str, Curvature]):
 
 def column_operators(
     network: nn.Module,
-    data: Sequence[Tensor | None],
+    data: tuple[Tensor, Tensor | None],
     covered: Coverage,
     *,
     columns: str,
@@ -110,7 +110,7 @@ def column_operators(
         loss: `cross-entropy` or `squared-error`.
         blocks: `layers`, or `all` for one operator over all.
         bias: Whether biases of linear layers are there.
-        batch: Samples a pass; None: by device and budget.
+        batch: Samples per pass; None: by device and budget.
 
     Returns:
         The operators; one that does not fit raises `TooLargeError` when it is read.
@@ -148,10 +148,11 @@ def column_operators(
         if blocks == "layers":
             chosen = {name: modules[name] for name in names}
             sizes().check(chosen)
-            found = {}
+            operators: dict[str, Curvature] = {}
             for name in names:
-                found[name] = Columns(*zip(stored(name)))
-            return found
+                layer, columns_of_layer = stored(name)
+                operators[name] = Columns([layer], [columns_of_layer])
+            return operators
 
         # over all layers a column has a part in each
         sizes().check(modules)
@@ -164,7 +165,7 @@ def column_operators(
 
 def kronecker_operators(
     network: nn.Module,
-    data: Sequence[Tensor | None],
+    data: tuple[Tensor, Tensor | None],
     covered: Coverage,
     groups: Tensor,
     *,
@@ -185,13 +186,13 @@ def kronecker_operators(
         loss: `cross-entropy` or `squared-error`.
         blocks: `layers`, or `all` for one operator over all.
         bias: Whether biases are there.
-        batch: Samples a pass; None: by device.
+        batch: Samples per pass; None: by device.
         by_class: Whether the groups are classes.
         positions: Positions of a convolution, or tokens: `expand`, samples of their own, or
             `reduce`, averaged first.
 
     Raises:
-        IndefiniteError: One operator over several layers was asked for, with expanded positions.
+        IndefiniteError: One operator over several layers was requested, with expanded positions.
     """
     # a group without samples has no moments
     _, groups = torch.unique(groups, return_inverse=True)
@@ -205,7 +206,7 @@ def kronecker_operators(
         data[0],
         groups,
         layers,
-        wanted=Wanted(loss, positions, joined=joined),
+        measured=Measured(loss, positions, joined=joined),
         batch=batch,
     )
     if joined:
@@ -214,16 +215,15 @@ def kronecker_operators(
     def make(names: Sequence[str]) -> dict[str, Curvature]:
         whole = list(names) == [ALL]
         chosen = list(layers) if whole else names
-        found = passes.run(chosen)
+        factors_of = passes.run(chosen)
 
         # one operator of all pairs of layer and factors, or one of each
-        options = {"groups": groups, "by_class": by_class}
         if whole:
-            every = zip(*found.values())
-            return {ALL: KroneckerSum(*every, **options)}
-        operators = {}
-        for name, pair in found.items():
-            operators[name] = KroneckerSum(*zip(pair), **options)
+            every, factors = zip(*factors_of.values())
+            return {ALL: KroneckerSum(every, factors, groups=groups, by_class=by_class)}
+        operators: dict[str, Curvature] = {}
+        for name, (layer, moments) in factors_of.items():
+            operators[name] = KroneckerSum([layer], [moments], groups=groups, by_class=by_class)
         return operators
 
     if blocks == "all":

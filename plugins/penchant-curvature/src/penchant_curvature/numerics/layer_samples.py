@@ -62,13 +62,13 @@ class LayerSamples:
         loss: `cross-entropy` or `squared-error`.
         columns: `gauss-newton` or `empirical`.
         bias: Whether the bias is there.
-        batch: Samples a pass; None: by device and budget.
+        batch: Samples per pass; None: by device and budget.
     """
 
     def __init__(
         self,
         network: nn.Module,
-        data: Sequence[Tensor | None],
+        data: tuple[Tensor, Tensor | None],
         layer: str,
         *,
         parameters: Sequence[str] | None = None,
@@ -84,7 +84,7 @@ class LayerSamples:
         self.columns = columns
         self.inputs, self.labels = data[0], data[1]
 
-        # a linear layer has a weight and maybe a bias; other modules are told by their parameters
+        # a linear layer has a weight and maybe a bias; other modules are known by their parameters
         names = parameter_names(layer)
         known = {name for name, _ in network.named_parameters()}
         own = [name for name in names if name in known and (bias or name != names[1])]
@@ -100,7 +100,7 @@ class LayerSamples:
         self.batch = batch or self._fitting_batch()
 
     def _fitting_batch(self) -> int:
-        """Samples a pass, by what one takes."""
+        """Samples per pass, by what one takes."""
 
         def passed(inputs: Tensor) -> None:
             labels = self.labels
@@ -119,7 +119,7 @@ class LayerSamples:
 
     def __iter__(self) -> Iterator[Batch]:
         parts = self.inputs.split(self.batch)
-        labels = [None] * len(parts)
+        labels: Sequence[Tensor | None] = [None] * len(parts)
         if self.labels is not None:
             labels = self.labels.split(self.batch)
         for number, (x, y) in enumerate(zip(parts, labels)):
@@ -131,13 +131,13 @@ class LayerSamples:
         wide = accumulation_dtype(inputs.device)
         with torch.no_grad():
             outputs = self.features.outputs(self.features.outputs.values, inputs).to(wide)
-        (found,) = self.features(inputs).values()
-        if isinstance(found, Factored):
-            given = _with_bias(found.inputs.to(wide), bias=found.bias)
-            errors = found.errors.to(wide)
+        (feature,) = self.features(inputs).values()
+        if isinstance(feature, Factored):
+            given = _with_bias(feature.inputs.to(wide), bias=feature.bias)
+            errors = feature.errors.to(wide)
         else:
             # gradients are the errors of a layer whose one input is 1
-            errors = found.rows.to(wide)[:, :, None]  # (n, C, 1, parameters)
+            errors = feature.rows.to(wide)[:, :, None]  # (n, C, 1, parameters)
             given = torch.ones(
                 len(inputs),
                 1,
@@ -160,10 +160,12 @@ class LayerSamples:
         """Errors of the columns, of errors (n, C, t, o) of the outputs."""
         root = len(self) ** 0.5
         if self.columns == "empirical":
+            assert labels is not None  # `__init__` refuses to go without
             slopes = _loss_gradient(outputs, labels, self.loss) / root
             return torch.einsum("nc,ncto->nto", slopes, errors)[:, None]
         if self.loss == "squared-error":
-            return errors / root
+            scaled: Tensor = errors / root
+            return scaled
 
         # sqrt(p_k / N) (e_k - p)
         share = outputs.softmax(1)
@@ -190,8 +192,8 @@ def _at_least_two_classes(
         return outputs, errors
 
     # the first class has neither a logit nor an error
-    nothing = torch.zeros_like(outputs)
-    pair = torch.cat([nothing, outputs], dim=1)
+    blank = torch.zeros_like(outputs)
+    pair = torch.cat([blank, outputs], dim=1)
     zeros = torch.zeros_like(errors)
     return pair, torch.cat([zeros, errors], dim=1)
 

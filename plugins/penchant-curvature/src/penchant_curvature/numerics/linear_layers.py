@@ -97,13 +97,13 @@ class Coverage:
 
     def report(self) -> str:
         """What is not represented, in words; empty where everything is."""
-        found = []
+        lines = []
         for module, names in self.others.items():
             count = sum(self.sizes[name] for name in names)
             where = module or "the network itself"
             kind = self.kinds[module]
-            found.append(f"{where} ({kind}: {count} parameters)")
-        return ", ".join(found)
+            lines.append(f"{where} ({kind}: {count} parameters)")
+        return ", ".join(lines)
 
 
 def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
@@ -130,7 +130,7 @@ def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
         module = name.rpartition(".")[0]
         others.setdefault(module, []).append(name)
 
-    # modules are told by their class where they are left out
+    # modules are named by their class where they are left out
     kinds = {}
     for name in [*layers, *others]:
         submodule = network.get_submodule(name)

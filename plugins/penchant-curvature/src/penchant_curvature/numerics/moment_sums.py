@@ -41,9 +41,14 @@ class Moments:
     inputs: Tensor | None = None  # (n, d), means over positions
     errors: Tensor | None = None  # (n, k, o), sums over positions
 
+    def joined(self) -> tuple[Tensor, Tensor]:
+        """Inputs and errors of every sample, where they were stored."""
+        assert self.inputs is not None and self.errors is not None
+        return self.inputs, self.errors
+
 
 @dataclass(frozen=True)
-class Wanted:
+class Measured:
     """What is measured of all layers.
 
     Args:
@@ -79,24 +84,26 @@ class Part:
 
 
 class LayerSums:
-    """H, Delta, and what else is wanted of one layer, batch after batch.
+    """H, Delta and the other moments of one layer, batch after batch.
 
     Args:
         module: The layer.
         bias: Whether a bias is there, as a last input that is 1.
         members: Samples of each group.
-        wanted: What is measured.
+        measured: What is measured.
     """
 
     def __init__(
-        self, module: nn.Module, *, bias: bool, members: Sequence[int], wanted: Wanted
+        self, module: nn.Module, *, bias: bool, members: Sequence[int], measured: Measured
     ) -> None:
         self.module = module
         self.bias = bias
         self.members = members
-        self.wanted = wanted
+        self.measured = measured
         self.positions = 0  # of a sample, over all uses
-        self.wide = accumulation_dtype(module.weight.device)
+        weight = module.weight
+        assert isinstance(weight, Tensor)
+        self.wide = accumulation_dtype(weight.device)
 
         # sums by group, in double precision
         self.H: dict[int, Tensor] = {}
@@ -118,7 +125,7 @@ class LayerSums:
         columns = [_input_columns(self.module, given) for given in uses]
         every = sum(each.shape[1] for each in columns)
         self.positions = every // samples
-        if self.wanted.joined and self.wanted.positions == "expand" and self.positions > 1:
+        if self.measured.joined and self.measured.positions == "expand" and self.positions > 1:
             raise IndefiniteError(
                 f"one curvature over all layers needs positions = 'reduce', found 'expand' with "
                 f"{self.positions} positions in a layer: positions of two layers have no common "
@@ -126,9 +133,9 @@ class LayerSums:
             )
         if self._needs_sums:
             means = self._means(columns, samples)
-        if self.wanted.positions == "reduce":
+        if self.measured.positions == "reduce":
             columns = [means]
-        if self.wanted.joined:
+        if self.measured.joined:
             joining = self._with_bias(means.to(self.wide))
             self.means.append(joining.T)
         for each in columns:
@@ -137,9 +144,9 @@ class LayerSums:
 
     @property
     def _needs_sums(self) -> bool:
-        """Whether sums over positions are asked for."""
-        reduced = self.wanted.positions == "reduce"
-        return reduced or self.wanted.joined
+        """Whether sums over positions are requested."""
+        reduced = self.measured.positions == "reduce"
+        return reduced or self.measured.joined
 
     def _means(self, columns: Sequence[Tensor], samples: int) -> Tensor:
         """Inputs (d, samples), averaged over positions of all uses."""
@@ -173,7 +180,7 @@ class LayerSums:
     def _count(self, group: int) -> int:
         """Inputs that a group has, all positions counted that are samples of their own."""
         samples = self.members[group]
-        if self.wanted.positions == "reduce":
+        if self.measured.positions == "reduce":
             return samples
         return samples * self.positions
 
@@ -206,7 +213,7 @@ class LayerSums:
             for each in columns_of_uses:
                 total += each.unflatten(1, (samples, -1)).sum(2)
             self.totals[-1].append(total.T)
-        if self.wanted.positions == "reduce":
+        if self.measured.positions == "reduce":
             columns_of_uses = [total]
         for each in columns_of_uses:
             for part in parts:
@@ -236,7 +243,7 @@ class LayerSums:
         groups = range(len(self.members))
         roots = tuple(self._root(group) for group in groups)
         inputs = errors = None
-        if self.wanted.joined:
+        if self.measured.joined:
             inputs, errors = self._joining(order)
         H = [self.H[group] for group in groups]
         Delta = [self.Delta[group] for group in groups]
@@ -284,7 +291,7 @@ def _side_by_side(columns: Sequence[Tensor]) -> Tensor:
     if columns[0].stride(0) == 1:
         rows = [each.T for each in columns]
         return torch.cat(rows).T
-    return torch.cat(columns, dim=1)
+    return torch.cat(tuple(columns), dim=1)
 
 
 def _input_columns(module: nn.Module, inputs: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.sequences import IGNORED, are_sequences
-from penchant_numerics.statistics import jackknife, null_of
+from penchant_numerics.statistics import Null, jackknife, null_of
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
@@ -32,7 +32,7 @@ from penchant_curvature.shared.layer_comparison import (
 )
 
 PERMUTATIONS = 999  # of the features of classes, for the null of cosines
-FEW = 3  # samples a class that carry the curvature, below which errors say little
+FEW = 3  # samples per class that carry the curvature, below which errors say little
 
 Shards = list[dict[str, Any]]
 
@@ -47,7 +47,7 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     if options.last is not None:
         layers = layers[-options.last :]
 
-    # one shard a layer: its matrices are gone before the next one needs memory
+    # one shard per layer: its matrices are gone before the next one needs memory
     shards = list(context.map(measure_layer, layers))
 
     # what the layers found, a row each; then numbers about all of them
@@ -101,18 +101,18 @@ def _shared_layers(
 ) -> list[str]:
     """Layers that all estimators have, in the order of the network."""
     chosen = compared_estimators(context)
-    found = [list(each(network, data)) for each in chosen]
+    layers_of_each = [list(each(network, data)) for each in chosen]
     layers = []
-    for name in found[0]:
-        if all(name in names for names in found):
+    for name in layers_of_each[0]:
+        if all(name in names for names in layers_of_each):
             layers.append(name)
     if not layers:
         # a few names say enough of each
-        some = [", ".join(names[:4]) for names in found]
+        some = [", ".join(names[:4]) for names in layers_of_each]
         those = " and ".join(some)
         raise penchant.Error(f"the estimators have no layer in common, found {those}")
 
-    # shards come in the order of the network, whoever was asked first
+    # shards come in the order of the network, whichever estimator was called first
     modules = [name for name, _ in network.named_modules()]
     order = {name: number for number, name in enumerate(modules)}
     return sorted(layers, key=lambda name: order.get(name, -1))
@@ -132,8 +132,8 @@ def _effective_samples(
     # one logit f is the pair (0, f)
     given = outputs(network, data.inputs).double()
     if given.shape[-1] == 1:
-        nothing = torch.zeros_like(given)
-        given = torch.cat([nothing, given], dim=-1)
+        zeros = torch.zeros_like(given)
+        given = torch.cat([zeros, given], dim=-1)
 
     # the trace of diag p - p p^T is near zero for a sample that is sure
     p = given.softmax(-1)
@@ -155,8 +155,8 @@ def _effective_samples(
 
 def _rows(shards: Shards, name: str) -> Tensor:
     """What all layers found, a row each."""
-    found = [shard[name] for shard in shards]
-    return _stacked(found)
+    values = [shard[name] for shard in shards]
+    return _stacked(values)
 
 
 def _stacked(values: Sequence[Any]) -> Tensor:
@@ -173,7 +173,7 @@ def _arrays(
     proxies: list[str],
     classes: int,
 ) -> dict[str, Tensor]:
-    """One row a layer."""
+    """One row per layer."""
     size = _rows(shards, "size")
     arrays = {
         "layer-parameters": size,
@@ -221,16 +221,16 @@ def _spectrum_stderr(shards: Shards, name: str) -> Tensor | None:
         return None
 
     # where all eigenvalues are known nothing is uncertain
-    found = []
+    errors = []
     for shard in shards:
-        nothing = np.zeros_like(shard[f"spectrum-{name}"])
-        found.append(nothing if shard[key] is None else shard[key])
-    return _stacked(found)
+        zeros = np.zeros_like(shard[f"spectrum-{name}"])
+        errors.append(zeros if shard[key] is None else shard[key])
+    return _stacked(errors)
 
 
 def _nulls(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
     """Errors with labels permuted (layers, permutations), of proxies that use labels."""
-    found = {}
+    nulls = {}
     for name in proxies:
         key = f"error-{name}-nulls"
         most = max(len(shard[key]) for shard in shards)
@@ -242,8 +242,8 @@ def _nulls(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
                 own = np.full(most, np.nan)
             rows.append(own)
         if most:
-            found[name] = _stacked(rows)
-    return found
+            nulls[name] = _stacked(rows)
+    return nulls
 
 
 def _shift(exact: Tensor, proxy: Tensor, classes: int) -> Tensor:
@@ -311,17 +311,17 @@ def _quantities(
     share: float,
 ) -> dict[str, penchant.Quantity]:
     """Numbers of these samples; what is random about them is the null."""
-    found = {"covered": penchant.Quantity(share, exact=True)}
+    quantities = {"covered": penchant.Quantity(share, exact=True)}
     for name in proxies:
         errors = arrays[f"layer-error-{name}"]
         # the error of zeros; where classes enter, that of permuted ones
-        last = mean = {"null": 1.0}
+        last = mean = Null(null=1.0, null_spread=None, null_stderr=None)
         permuted = nulls.get(name)
         if permuted is not None and bool(torch.isfinite(permuted).all()):
             last = null_of(permuted[-1])
             mean = null_of(permuted.mean(0))
-        found[f"last-error-{name}"] = _of_samples(errors[-1], last)
-        found[f"mean-error-{name}"] = _of_samples(errors.mean(), mean)
+        quantities[f"last-error-{name}"] = _of_samples(errors[-1], last)
+        quantities[f"mean-error-{name}"] = _of_samples(errors.mean(), mean)
 
     # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
@@ -329,8 +329,8 @@ def _quantities(
         is_better = (by_how_much > 0).double()
         # what is missing in a layer stays missing
         better = torch.where(by_how_much.isnan(), by_how_much, is_better)
-        found["cfac-better"] = _of_samples(better.mean(), _coin(better))
-    return found
+        quantities["cfac-better"] = _of_samples(better.mean(), _coin(better))
+    return quantities
 
 
 def _over_sequences(
@@ -362,22 +362,23 @@ def _groups(shards: Shards, key: str) -> Tensor | None:
     return _rows(shards, f"{key}-groups")
 
 
-def _coin(better: Tensor) -> dict[str, float | None]:
+def _coin(better: Tensor) -> Null:
     """The null of a share of layers: each is better or worse by chance."""
     from scipy import stats  # here, because it takes a second to load
 
     if not bool(torch.isfinite(better).all()):
-        return {"null": 0.5}
+        return {"null": 0.5, "null_spread": None, "null_stderr": None}
     layers = len(better)
     wins = int(better.sum())
     return {
         "null": 0.5,
         "null_spread": 0.5 / layers**0.5,
+        "null_stderr": None,
         "p": float(stats.binomtest(wins, layers).pvalue),
     }
 
 
-def _of_samples(value: Tensor, null: dict[str, float | None]) -> penchant.Quantity:
+def _of_samples(value: Tensor, null: Null) -> penchant.Quantity:
     """A number of these samples beside its null; one that is missing has none."""
     if not torch.isfinite(value):
         return penchant.Quantity(math.nan, exact=True)
@@ -396,26 +397,26 @@ def _cosine_quantities(cosines: Tensor, context: penchant.Context) -> dict[str, 
     classes = len(cosines)
     every = torch.arange(classes, device="cpu")
     # a class with itself is another thing: its gradients are those of the class mean
-    wanted = {
+    named = {
         "class": (every, torch.full_like(every, classes)),
         "cross": tuple(torch.nonzero(~torch.eye(classes, dtype=torch.bool, device="cpu")).T),
     }
     generator = context.generator("cosines")
     orders = torch.rand(PERMUTATIONS, classes, generator=generator, device="cpu").argsort(1)
-    found = {}
-    for kind, (of_class, target) in wanted.items():
+    quantities = {}
+    for kind, (of_class, target) in named.items():
         chosen = cosines[of_class, target]  # (k, C), by whose features
         if not bool(torch.isfinite(chosen).all()):
             continue
-        places = torch.arange(len(of_class), device="cpu")
-        value = float(chosen[places, of_class].mean())
-        draws = chosen[places, orders[:, of_class]].mean(1)
-        found[f"cosine-{kind}"] = penchant.Quantity(
+        positions = torch.arange(len(of_class), device="cpu")
+        value = float(chosen[positions, of_class].mean())
+        draws = chosen[positions, orders[:, of_class]].mean(1)
+        quantities[f"cosine-{kind}"] = penchant.Quantity(
             value,
             exact=True,
             **null_of(draws, value=value),
         )
-    return found
+    return quantities
 
 
 def _say_how(
@@ -459,13 +460,13 @@ def _say_what_is_absent(
             where.setdefault(name, []).append(layer or "the network")
             reasons.setdefault(name, str(shard[key]))
 
-    # one sentence a curvature, with the reason of its first layer
+    # one sentence per curvature, with the reason of its first layer
     for name, those in where.items():
         what = name
         if name == "exact":
             what = "the exact Gauss-Newton matrix and comparisons with it"
-        places = ", ".join(those)
-        text = f"{what} in layers {places}: {reasons[name]}"
+        listed = ", ".join(those)
+        text = f"{what} in layers {listed}: {reasons[name]}"
         context.conventions[f"{name}: left out"] = text
         context.warn(f"without {text}")
 

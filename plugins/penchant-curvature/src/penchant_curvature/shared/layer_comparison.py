@@ -1,8 +1,8 @@
 """One layer: the exact curvature beside every proxy of it.
 
-Proxies are anybody's: what is asked of them is `penchant_numerics.estimates.LayerCurvature`. An
+Any plugin may provide proxies; they must have `penchant_numerics.estimates.LayerCurvature`. An
 operator that knows products only takes part, too, where it is small enough for its matrix. One that
-does not fit in memory is left out, be it the exact one: what is said of others stays.
+does not fit in memory is left out, even the exact one; the numbers of others stay.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import Eigenpairs, leading_pairs
 from penchant_numerics.estimates import LayerCurvature
+from penchant_numerics.kernel_blocks import MOST_OUTPUTS
 from penchant_numerics.safety import safe
-from penchant_numerics.sequence_columns import DRAWS, MOST_OUTPUTS
+from penchant_numerics.sequence_columns import DRAWS
 from penchant_numerics.sequences import are_sequences
 from penchant_numerics.spectra import common_log_grid, largest_gap, subspace_overlap
 from penchant_numerics.spectral_density import Quadrature, exact_quadrature, quadrature
@@ -83,27 +84,27 @@ def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
             f"the Gauss-Newton matrix of layer {layer!r} is exactly zero, expected outputs that "
             "depend on its parameters: no proxy can be compared with it"
         )
-    found: dict[str, Any] = {"size": some.operator.size}
+    numbers: dict[str, Any] = {"size": some.operator.size}
 
     # each curvature by itself, and each proxy beside the exact one
     for each in compared.values():
-        found |= _alone(context, each)
+        numbers |= _single(context, each)
         if each is not exact:
-            found |= _beside(context, exact, each)
+            numbers |= _beside(context, exact, each)
 
     # all of them on one grid
-    found |= _densities(context, compared)
+    numbers |= _densities(context, compared)
     for name in absent:
-        found |= _nothing(context, name)
+        numbers |= _missing(context, name)
     try:
-        found |= _means(context, some)
+        numbers |= _means(context, some)
     except TooLargeError as error:
         absent["class means"] = str(error)
 
     # and why something is not there
     for name, reason in absent.items():
-        found[f"{ABSENT}{name}"] = reason
-    return found
+        numbers[f"{ABSENT}{name}"] = reason
+    return numbers
 
 
 class Compared(NamedTuple):
@@ -124,7 +125,7 @@ class Compared(NamedTuple):
 
 
 def _of(name: str) -> str:
-    """The estimator's label, by which random numbers are told apart."""
+    """The estimator's label, which keys its random numbers."""
     return EXACT if name == "exact" else name
 
 
@@ -132,7 +133,7 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
     """The curvatures of a layer by name, and why others are not there."""
     network, data = measured_network(context), chosen_samples(context)
     count = _leading_count(context)
-    found: dict[str, Compared] = {}
+    compared: dict[str, Compared] = {}
     absent: dict[str, str] = {}
     for estimator in compared_estimators(context):
         name = "exact" if estimator.name == EXACT else estimator.label
@@ -147,7 +148,7 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
         # pairs are found once: eigenvalues, gaps and overlaps need them
         generator = context.generator("leading", layer, _of(name))
         pairs = _leading(operator, count, generator)
-        found[name] = Compared(
+        compared[name] = Compared(
             layer,
             name,
             estimator,
@@ -156,11 +157,11 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
             operator,
             pairs,
         )
-    return found, absent
+    return compared, absent
 
 
 def _leading_count(context: penchant.Context) -> int:
-    """Leading eigenvalues that are looked at."""
+    """How many leading eigenvalues are compared."""
     options: CurvatureProxies = context.options
     if options.leading:
         return options.leading
@@ -192,7 +193,7 @@ def _leading(A: Any, count: int, generator: torch.Generator) -> Eigenpairs:
     return leading_pairs(A, fewer, generator=generator)
 
 
-def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
+def _single(context: penchant.Context, each: Compared) -> dict[str, Any]:
     """What a curvature is by itself: trace, leading eigenvalues, where their largest gap is."""
     generator = each.generator(context, "trace")
     trace = each.operator.trace(generator=generator)
@@ -222,33 +223,33 @@ def _alone(context: penchant.Context, each: Compared) -> dict[str, Any]:
     }
 
 
-def _nothing(context: penchant.Context, name: str) -> dict[str, Any]:
-    """What is said of a curvature that is not there: numbers that are missing."""
+def _missing(context: penchant.Context, name: str) -> dict[str, Any]:
+    """The numbers of a missing curvature: NaN."""
     options: CurvatureProxies = context.options
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for kind in ("trace", "outliers", "gap"):
-        found[f"{kind}-{name}"] = math.nan
+        numbers[f"{kind}-{name}"] = math.nan
     count = _leading_count(context)
-    found[f"leading-{name}"] = np.full(count, math.nan)
-    found[f"spectrum-{name}"] = np.full(options.grid_points, math.nan)
-    found[f"spectrum-{name}-stderr"] = None
+    numbers[f"leading-{name}"] = np.full(count, math.nan)
+    numbers[f"spectrum-{name}"] = np.full(options.grid_points, math.nan)
+    numbers[f"spectrum-{name}-stderr"] = None
 
     # nothing is left that might be uncertain
-    found[f"converged-{name}"] = True
-    found[f"exact-{name}"] = True
+    numbers[f"converged-{name}"] = True
+    numbers[f"exact-{name}"] = True
     if name == "exact":
-        return found
-    return found | _not_compared(name, permutations=0)
+        return numbers
+    return numbers | _not_compared(name, permutations=0)
 
 
 def _not_compared(name: str, *, permutations: int) -> dict[str, Any]:
-    """What is said of a proxy where there is nothing to compare it with."""
-    found: dict[str, Any] = {}
+    """The numbers of a proxy without a curvature to compare it with."""
+    numbers: dict[str, Any] = {}
     for kind in ("error", "alignment", "overlap"):
-        found[f"{kind}-{name}"] = math.nan
+        numbers[f"{kind}-{name}"] = math.nan
     unknown = np.full(permutations, math.nan)
-    found[f"error-{name}-nulls"] = unknown
-    return found
+    numbers[f"error-{name}-nulls"] = unknown
+    return numbers
 
 
 def _beside(
@@ -350,7 +351,7 @@ def _nulls(
         order = order.to(labels.device)
         permuted = Samples(inputs, labels[order])
 
-        # the same estimator, told other classes
+        # the same estimator with other classes
         operators = proxy.estimator(proxy.network, permuted)
         other = operators[proxy.layer]
         error = exact.operator.frobenius_distance(other, relative=True)
@@ -370,13 +371,13 @@ def _densities(context: penchant.Context, compared: dict[str, Compared]) -> dict
         points=options.grid_points,
         steps=options.lanczos_steps,
     )
-    found: dict[str, Any] = {"grid": grid.centres}
+    densities: dict[str, Any] = {"grid": grid.centres}
     for name, measure in spectra.items():
         density, stderr = grid.density(measure)
-        found[f"spectrum-{name}"] = density
-        found[f"spectrum-{name}-stderr"] = stderr
-        found[f"exact-{name}"] = measure.variant == "exact"
-    return found
+        densities[f"spectrum-{name}"] = density
+        densities[f"spectrum-{name}-stderr"] = stderr
+        densities[f"exact-{name}"] = measure.variant == "exact"
+    return densities
 
 
 def _spectrum(context: penchant.Context, each: Compared) -> Quadrature:
@@ -428,5 +429,5 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
             batch=options.batch,
         )
         parts.append(part)
-    found = add(parts)
-    return {f"means-{name}": getattr(found, name) for name in MEANS}
+    means = add(parts)
+    return {f"means-{name}": getattr(means, name) for name in MEANS}

@@ -9,11 +9,11 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Data, Samples, streams
+from penchant_numerics.precision import HOST
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.datasets import OnDirections
 
-HOST = {"device": "cpu", "dtype": torch.float64}
 LARGEST_COSINE = 1e-5  # of two directions that count as orthogonal
 
 # Coordinates (samples, directions) of samples with these labels.
@@ -39,15 +39,13 @@ def make_data(
     """
     # Train and test samples do not depend on how many the other has.
     first, second = streams(generator, 2)
-    parts = [
-        _draw(options.train, directions, train, options, first),
-        _draw(options.test, directions, test, options, second),
-    ]
+    train_samples = _draw(options.train, directions, train, options, first)
+    test_samples = _draw(options.test, directions, test, options, second)
     conventions = {
         "features": "on the given directions, without noise there",
         "noise": f"N(0, {options.noise_std:g}^2) on all other directions",
     }
-    return Data(*parts, classes=2, conventions=conventions)
+    return Data(train_samples, test_samples, classes=2, conventions=conventions)
 
 
 def _draw(
@@ -69,8 +67,8 @@ def _draw(
         **HOST,
     )
     # The noise along the directions is replaced by the features.
-    wanted = feature(labels, generator)
-    rows += (wanted - rows @ directions.T) @ directions
+    coordinates = feature(labels, generator)
+    rows += (coordinates - rows @ directions.T) @ directions
     inputs = rows.to(torch.float32).reshape(count, *options.input_shape)
     return Samples(inputs, labels)
 
@@ -106,13 +104,10 @@ def orthonormal(
     rows = torch.as_tensor(directions, **HOST)
     if rows.shape != (count, size):
         expected = f"{count} rows of {size} values, as input_shape is {list(input_shape)}"
-        found = list(rows.shape)
-        raise penchant.Error(f"directions must be {expected}, found an array of shape {found}")
+        shape = list(rows.shape)
+        raise penchant.Error(f"directions must be {expected}, found an array of shape {shape}")
     # Only where the rows point matters.
-    lengths = rows.norm(
-        dim=1,
-        keepdim=True,
-    )
+    lengths: Tensor = rows.norm(dim=1, keepdim=True)
     positive = (lengths > 0).all()
     if not bool(positive):
         raise penchant.Error("directions must not be zero")

@@ -30,9 +30,9 @@ class OnDirections(penchant.Dataset):
         # A linear feature and a ring need three directions.
         size = math.prod(self.input_shape)
         if size < 3:
-            found = list(self.input_shape)
+            shape = list(self.input_shape)
             raise penchant.Error(
-                f"input_shape must have at least three input values, found {found}"
+                f"input_shape must have at least three input values, found {shape}"
             )
         if self.radii[0] == self.radii[1]:
             raise penchant.Error(f"radii must differ, found {list(self.radii)}")

@@ -181,9 +181,9 @@ class GeometryEvolution(penchant.Probe):
     def __attrs_post_init__(self) -> None:
         if self.widths is not None and self.eval_steps is not None:
             widths = list(self.widths)
-            found = f"{widths} and {list(self.eval_steps)}"
+            actual = f"{widths} and {list(self.eval_steps)}"
             raise penchant.Error(
-                f"geometry-evolution takes widths or eval_steps, found both ({found})"
+                f"geometry-evolution takes widths or eval_steps, found both ({actual})"
             )
         steps = list(self.eval_steps or ())
         if steps != sorted(set(steps)):

@@ -38,11 +38,11 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
         networks=networks,
         shard_size=shard_size(size, options.vectors),
     )
-    found = (torch.as_tensor(shard["gradients"], device=context.device) for shard in shards)
+    batches = (torch.as_tensor(shard["gradients"], device=context.device) for shard in shards)
     conventions = _conventions(options, outputs)
     # Large inputs and few networks: their gradients say all there is to say.
     if by_rows(networks * options.vectors, size):
-        rows = torch.cat([gradients.flatten(0, 1) for gradients in found])
+        rows = torch.cat([gradients.flatten(0, 1) for gradients in batches])
         return row_geometry.directions(rows, networks=networks, conventions=conventions)
     _refuse_what_does_not_fit(size, context.device)
     geometry = Geometry(
@@ -50,7 +50,7 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
         device=context.device,
         inputs=options.vectors,
     )
-    for gradients in found:
+    for gradients in batches:
         geometry.add(gradients)
     return geometry.directions(conventions)
 
@@ -94,7 +94,7 @@ def shard_gradients(context: penchant.Context, indices: range) -> dict[str, Tens
     if options.batch_norm == "calibrated":
         calibration = lambda index: calibration_points(context, index, **law)  # noqa: E731
     # As many networks at a time as fit on the device.
-    found = []
+    gradients = []
     for networks, some in drawn_networks(
         context,
         indices,
@@ -109,5 +109,5 @@ def shard_gradients(context: penchant.Context, indices: range) -> dict[str, Tens
         )
         if options.opposite:
             points = torch.cat([points, -points], 1)
-        found.append(probed_gradients(networks, points, rows_mix=options.batch_norm == "batch"))
-    return {"gradients": torch.cat(found)}
+        gradients.append(probed_gradients(networks, points, rows_mix=options.batch_norm == "batch"))
+    return {"gradients": torch.cat(gradients)}

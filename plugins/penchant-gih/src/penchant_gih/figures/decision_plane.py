@@ -25,7 +25,7 @@ def headline(result: penchant.Result) -> str | None:
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """Test samples and the learnt boundaries in each plane, one line a network (figure 1)."""
+    """Test samples and the learnt boundaries in each plane, one line per network (figure 1)."""
     seconds = result.arrays["seconds"]
     figure = Figure(figsize=(3.9 * len(seconds), 4.5))
     panels = figure.subplots(1, len(seconds), squeeze=False)[0]
@@ -50,8 +50,10 @@ def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
     axis = arrays["axis"]
     points, labels = arrays["points"][number], arrays["labels"][number]
     for label, colour in CLASSES.items():
+        horizontal, vertical = points[labels == label].T
         axes.scatter(
-            *points[labels == label].T,
+            horizontal,
+            vertical,
             s=6,
             color=colour,
             alpha=0.7,

@@ -33,7 +33,8 @@ def least_aligned(
     on_host = S.device.type == "cpu"
     solve = _solved_on_host if on_host else solved_on_device
     columns = solve(G, regular)
-    return torch.linalg.qr(columns).Q.T
+    rows: Tensor = torch.linalg.qr(columns).Q.T
+    return rows
 
 
 def _solved_on_host(G: Tensor, S: Tensor) -> Tensor:
@@ -63,7 +64,8 @@ def solved_on_device(G: Tensor, S: Tensor) -> Tensor:
     half = solve(L, G.to(S.dtype), upper=False)
     inner = solve(L, half.T, upper=False)
     _, vectors = torch.linalg.eigh((inner + inner.T) / 2)
-    return solve(L.T, vectors, upper=True)
+    solved: Tensor = solve(L.T, vectors, upper=True)
+    return solved
 
 
 def random_rows(size: int, generator: Generator) -> Tensor:
@@ -75,7 +77,8 @@ def random_rows(size: int, generator: Generator) -> Tensor:
         device="cpu",
         dtype=torch.float64,
     )
-    return torch.linalg.qr(noise).Q.T
+    rows: Tensor = torch.linalg.qr(noise).Q.T
+    return rows
 
 
 def explained(rows: Tensor, S: Tensor) -> Tensor:

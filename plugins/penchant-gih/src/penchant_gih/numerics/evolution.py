@@ -81,7 +81,7 @@ class Flow:
             def outputs_of(weights: State) -> Tensor:
                 return _outputs(ensemble, {**state, **weights}, inputs)
 
-            outputs, pull = vjp(outputs_of, _weights(ensemble, state))
+            outputs, pull, *_ = vjp(outputs_of, _weights(ensemble, state))
             # One forward pass serves both orders of labels.
             right = self.residual(outputs, targets)
             wrong = self.residual(outputs, permuted)
@@ -133,9 +133,10 @@ def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
             def total(x: Tensor) -> Tensor:
                 return _outputs(ensemble, {**state, **weights}, x).sum()
 
-            return grad(total)(x)
+            gradients: Tensor = grad(total)(x)
+            return gradients
 
-        _, slope = jvp(gradient, (_weights(ensemble, state),), (direction,))
+        slope: Tensor = jvp(gradient, (_weights(ensemble, state),), (direction,))[1]
         return slope
 
     return torch.vmap(one, randomness="error")(ensemble.state, along, points).flatten(2)

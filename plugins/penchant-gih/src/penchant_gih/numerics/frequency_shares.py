@@ -86,8 +86,8 @@ def low_share(moment: Tensor, shape: Sequence[int]) -> float:
     >>> low_share(torch.eye(64, device="cpu", dtype=torch.float64), (1, 8, 8))
     0.078125
     """
-    found = energies(moment, shape)
-    return low_part(found, shape)
+    spectrum = energies(moment, shape)
+    return low_part(spectrum, shape)
 
 
 def low_part(found: Tensor, shape: Sequence[int]) -> float:

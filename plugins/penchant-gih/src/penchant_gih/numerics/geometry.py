@@ -1,6 +1,6 @@
 """The average geometry G = E[g g^T], streamed, in independent parts of the networks.
 
-Memory: one matrix a part and a chunk of gradients, never the gradients of all networks. The parts
+Memory: one matrix per part and a chunk of gradients, never the gradients of all networks. The parts
 make unbiased norms and standard errors possible: products of different parts have no noise in
 common, and leaving out one part at a time tells how sure a statistic is.
 """
@@ -68,7 +68,7 @@ class Parts:
 
 
 class Geometry:
-    """G of networks 0, 1, ..., each at so many probing inputs."""
+    """G of networks 0, 1, ..., each at `inputs` probing inputs."""
 
     def __init__(
         self,
@@ -160,7 +160,8 @@ def unit_rows(rows: Tensor) -> Tensor:
         dim=1,
         keepdim=True,
     )
-    return rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)
+    unit: Tensor = rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)
+    return unit
 
 
 def uncentred(inputs: Tensor) -> Tensor:

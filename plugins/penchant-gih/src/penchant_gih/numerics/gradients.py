@@ -15,7 +15,7 @@ _MOST_A_SHARD = 1024  # networks
 
 
 def shard_size(size: int, inputs: int) -> int:
-    """Networks a shard.
+    """Networks per shard.
 
     Its gradients stay far smaller than the matrix they are merged into, and small inputs do not
     make many shards.
@@ -26,7 +26,7 @@ def shard_size(size: int, inputs: int) -> int:
 
 
 def networks_at_once(parameters: int, device: torch.device | str) -> int:
-    """How many networks of so many parameters in single precision are stacked, at least one.
+    """How many networks of a number of parameters in single precision are stacked, at least one.
 
     Args:
         parameters: Parameters of a network.
@@ -59,15 +59,17 @@ def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = Fal
 
     def own(state: State, x: Tensor) -> Tensor:
         # One backward pass an output; of each only the gradient by its own input is kept.
-        values, pull = vjp(lambda inputs: outputs(state, inputs), x)
+        values, pull, *_ = vjp(lambda inputs: outputs(state, inputs), x)
         unit = torch.eye(
             len(values),
             device=x.device,
             dtype=x.dtype,
         )
         each = torch.vmap(pull)(unit)[0]  # (outputs, inputs, *shape)
-        return each.diagonal().movedim(-1, 0)
+        gradients: Tensor = each.diagonal().movedim(-1, 0)
+        return gradients
 
     # All networks at once.
     function = own if rows_mix else grad(total, argnums=1)
-    return torch.vmap(function, randomness="error")(ensemble.state, points).flatten(2)
+    gradients: Tensor = torch.vmap(function, randomness="error")(ensemble.state, points).flatten(2)
+    return gradients

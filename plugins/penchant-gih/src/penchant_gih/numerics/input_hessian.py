@@ -65,7 +65,7 @@ def curvature_parts(
     )
     # Rows of the Hessian, some at a time: backward passes of one gradient.
     zero = torch.zeros(size, device=inputs.device, dtype=inputs.dtype)
-    _, pull = vjp(grad(weighted), zero)
+    pull = vjp(grad(weighted), zero)[1]
     second = torch.cat([torch.vmap(pull)(rows)[0] for rows in basis.split(chunk)])
     first = (gradients * bend[:, None]).T @ gradients / count
     return {

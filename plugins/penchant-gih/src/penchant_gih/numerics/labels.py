@@ -71,12 +71,13 @@ class Labeller:
         self.shift = torch.zeros_like(mean)
         self.weights = direction.to(mean.device, torch.float64)
         # Only the sinusoid cares how long its argument is.
-        if kind == "sinusoid" and unit is None:
-            self.weights = self.weights / variance.sqrt().clamp(min=SMALLEST_DEVIATION)
-            self.shift = mean
-        elif kind == "sinusoid":
-            self.weights = self.weights * (math.pi / unit)
-        # Noise projected on u: the same law as adding it to x, without D numbers a sample.
+        if kind == "sinusoid":
+            if unit is None:
+                self.weights = self.weights / variance.sqrt().clamp(min=SMALLEST_DEVIATION)
+                self.shift = mean
+            else:
+                self.weights = self.weights * (math.pi / unit)
+        # Noise projected on u: the same law as adding it to x, without D numbers per sample.
         self.noise = (noise * (variance * self.weights.square()).sum()).sqrt()
         self.score = KINDS[kind]
         self.threshold: Tensor | None = None

@@ -107,10 +107,10 @@ class Projected:
             norm = distinct_mean(table, keep)
             return cosine(product, norm, self.squared_norm(keep))
 
-        found = jackknifed(statistic, self.count)
+        corr = jackknifed(statistic, self.count)
         # Both errors are too large.
         other = corrected_stderr(statistic, self.count)
-        return Corr(found.value, min(found.stderr, other))
+        return Corr(corr.value, min(corr.stderr, other))
 
     def corr(self, forms: Tensor, table: Tensor) -> Corr:
         """Corr(A, G S G) of A from other networks than G; the errors of both kinds add up.
@@ -175,4 +175,6 @@ def corrected_stderr(statistic: Callable[[list[int]], float], parts: int) -> flo
     known = all(map(math.isfinite, replicates))
     if not known:
         return math.inf
-    return float(statistics.jackknife(replicates))
+    stderr = statistics.jackknife(replicates)
+    assert stderr is not None  # there are several parts
+    return stderr

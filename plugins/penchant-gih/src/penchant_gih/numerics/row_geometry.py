@@ -119,8 +119,8 @@ def matrices(rows: Tensor, networks: int) -> Tensor | None:
     parts = members(networks, len(rows), device=rows.device)
     if parts is None:
         return None
-    found = []
+    moments = []
     for own in parts:
         some = rows[own].to(torch.float64)
-        found.append(some.T @ some / len(some))
-    return torch.stack(found)
+        moments.append(some.T @ some / len(some))
+    return torch.stack(moments)

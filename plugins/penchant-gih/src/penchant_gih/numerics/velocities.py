@@ -34,8 +34,8 @@ def velocities(gradients: Tensor) -> Velocities:
     Args:
         gradients: (evaluations, networks, inputs, D).
     """
-    # norms at each look, products between neighbours
-    tables = [squared_products(look, look).cpu() for look in gradients]
+    # norms at each evaluation, products between neighbours
+    tables = [squared_products(rows, rows).cpu() for rows in gradients]
     pairs = []
     for before in range(len(gradients) - 1):
         after = before + 1

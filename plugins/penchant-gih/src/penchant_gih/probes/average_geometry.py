@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import penchant
@@ -20,7 +21,12 @@ from penchant_gih.declarations.geometry import AverageGeometry
 from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.shared.one_network import gradients_at_samples, over_samples, waves
-from penchant_gih.shared.preferred_directions import independent_parts, refuse_zero
+from penchant_gih.shared.preferred_directions import (
+    independent_parts,
+    matrix_of,
+    parts_of,
+    refuse_zero,
+)
 from penchant_gih.shared.probing import scalar_outputs
 
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
@@ -35,23 +41,23 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     rows = None
     if context.network_kind == "trained":
         rows = gradients_at_samples(options, context)
-        found = _of_gradients(rows)
+        directions = _of_gradients(rows)
     else:
         # One output, or the difference of two logits.
         narrower = context.scope(outputs=scalar_outputs(context))
-        found = _answer(narrower, options.networks)
-    rank, size = found.vectors.shape
+        directions = _answer(narrower, options.networks)
+    rank, size = directions.vectors.shape
     drawn = "networks" if rows is None else "samples"
     if rank < size:
         context.warn(
-            f"{found.networks} {drawn} for {size} inputs: at most {rank} directions can be "
+            f"{directions.networks} {drawn} for {size} inputs: at most {rank} directions can be "
             "estimated"
         )
     # What an architecture without preferred directions would show.
-    null = _null(found, context, options)
-    spectra = left_out(found)
-    arrays = _arrays(found, spectra, null, options.keep)
-    quantities = _quantities(found, spectra, null)
+    null = _null(directions, context, options)
+    spectra = left_out(directions)
+    arrays = _arrays(directions, spectra, null, options.keep)
+    quantities = _quantities(directions, spectra, null)
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
     if rows is not None:
@@ -59,16 +65,18 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         quantities = over_samples(quantities) | numbers
         arrays |= pictures
     else:
-        energies, left_out_energies = _energies(found, shape)
-        quantities["low-frequencies"] = _low_frequencies(found, energies, left_out_energies, shape)
-        arrays["frequency-shares"] = energies / found.trace
+        energies, left_out_energies = _energies(directions, shape)
+        quantities["low-frequencies"] = _low_frequencies(
+            directions, energies, left_out_energies, shape
+        )
+        arrays["frequency-shares"] = energies / directions.trace
     no_condition = quantities["condition"].missing
     missing = ("condition",) if no_condition else ()
     conventions = {
         "errors": f"jackknife over parts of the {drawn}; of the condition to first order, which is "
         "up to twice too large for a nearly isotropic spectrum"
     }
-    if found.parts is None:
+    if directions.parts is None:
         gib = 8 * size**2 / 2**30
         conventions["geometry stored"] = f"no: {size} x {size} numbers are {gib:.3g} GiB"
     return penchant.Result(quantities, arrays, conventions=conventions, missing=missing)
@@ -79,9 +87,9 @@ def _arrays(
     spectra: Tensor,
     null: Tensor | None,
     keep: int | None,
-) -> dict[str, Tensor]:
+) -> dict[str, Any]:
     """G and its pairs, with errors from parts of the networks, and the null's eigenvalues."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     # Of very large inputs the matrix was never formed.
     if found.parts is not None:
         arrays["geometry"] = found.matrix
@@ -100,22 +108,22 @@ def _arrays(
 def _answer(context: penchant.Context, networks: int) -> Directions:
     """G and its parts; of large inputs with few networks, the gradients instead of matrices."""
     estimate = context.estimator("directions")
-    found: Directions = estimate(networks=networks)
-    large = found.vectors.shape[1] > LARGEST_STORED
-    if large and found.rows is not None:
-        refuse_zero(found)
-        return found
-    return independent_parts(context, networks, found)
+    directions: Directions = estimate(networks=networks)
+    large = directions.vectors.shape[1] > LARGEST_STORED
+    if large and directions.rows is not None:
+        refuse_zero(directions)
+        return directions
+    return independent_parts(context, networks, directions)
 
 
 def _of_gradients(rows: Tensor) -> Directions:
     """G of one network and its parts, from gradients (samples, D)."""
-    found = directions_of_gradients(rows)
-    refuse_zero(found)
-    if rows.shape[1] > LARGEST_STORED and found.rows is not None:
-        return found
+    directions = directions_of_gradients(rows)
+    refuse_zero(directions)
+    if rows.shape[1] > LARGEST_STORED and directions.rows is not None:
+        return directions
     parts = row_geometry.matrices(rows, len(rows))
-    return dataclasses.replace(found, matrix=found.moment(), parts=parts)
+    return dataclasses.replace(directions, matrix=directions.moment(), parts=parts)
 
 
 def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:
@@ -139,12 +147,13 @@ def left_out(found: Directions) -> Tensor:
     """Eigenvalues (parts, rank), descending, with one part of the networks left out at a time."""
     if found.jackknife is not None:
         return found.jackknife
-    # Large inputs: the estimator left this to whoever needs it.
-    total = found.parts.sum(0)
-    others = len(found.parts) - 1
+    # Large inputs: the estimator left this to its callers.
+    parts = parts_of(found)
+    total = parts.sum(0)
+    others = len(parts) - 1
     rank = len(found.eigenvalues)
     spectra = []
-    for part in found.parts:
+    for part in parts:
         values = torch.linalg.eigvalsh((total - part) / others)
         spectra.append(values.flip(0)[:rank])
     return torch.stack(spectra)
@@ -192,18 +201,17 @@ def _of_spectrum(
     # The statistic with one part left out at a time.
     replicates = [statistic(spectrum) for spectrum in spectra]
     value = statistic(found.eigenvalues)
-    null_fields = {}
-    if null is not None:
-        draws = [statistic(spectrum) for spectrum in null]
-        null_fields = statistics.null_of(draws, value=value)
-    return penchant.Quantity(
+    quantity = penchant.Quantity(
         value,
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
         df=len(spectra) - 1,
-        **null_fields,
     )
+    if null is None:
+        return quantity
+    draws = [statistic(spectrum) for spectrum in null]
+    return attrs.evolve(quantity, **statistics.null_of(draws, value=value))
 
 
 def _condition(
@@ -240,6 +248,7 @@ def condition_stderr(found: Directions) -> float:
     moved = along / ends.to(parts)
     changes = moved[:, 0] - moved[:, 1]
     _, stderr = statistics.mean_and_stderr(changes)
+    assert stderr is not None  # there are several parts
     condition = float(ends[0] / ends[1])
     return condition * float(stderr)
 
@@ -248,6 +257,7 @@ def _isotropy(found: Directions) -> penchant.Quantity:
     """Corr(G, I), the norm of G from different parts of the networks."""
     # <G, I> is the trace; the norm of I is the root of D.
     if found.parts is None:
+        assert found.rows is not None  # an answer has parts or gradients
         table, traces = row_geometry.table_and_traces(found.rows, found.networks)
     else:
         table = inner_products(list(found.parts))
@@ -271,11 +281,13 @@ def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[T
         left_out = []
         for part in found.parts:
             left_out.append(frequency_shares.energies(total - part, shape))
-        energies = frequency_shares.energies(found.matrix, shape)
+        energies = frequency_shares.energies(matrix_of(found), shape)
         return energies, left_out
     # From the gradients themselves.
     rows = found.rows
+    assert rows is not None  # an answer has parts or gradients
     parts = row_geometry.members(found.networks, len(rows), device=rows.device)
+    assert parts is not None  # ADD
     equal = torch.full_like(found.eigenvalues, 1 / len(rows))
     left_out = []
     for weights in row_geometry.left_out_weights(parts, like=equal):
@@ -312,13 +324,14 @@ def _beyond(
     for number in range(len(null)):
         rest = torch.cat([null[:number], null[number + 1 :]])
         others.append(_outside(null[number], rest))
-    spread = statistics.null_of(others)
+    null_fields = statistics.null_of(others)
+    null_fields["null"] = 0.0
     return penchant.Quantity(
         _outside(found.eigenvalues, null),
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,
-        **{**spread, "null": 0.0},
+        **null_fields,
     )
 
 

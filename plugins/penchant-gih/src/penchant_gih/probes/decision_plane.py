@@ -27,14 +27,14 @@ SHOWN = 400  # test samples kept for the picture
 
 def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     """Train in the plane of one direction and each of the others, several networks a plane."""
-    found = preferred_directions(
+    geometry = preferred_directions(
         context,
         networks=options.networks,
         outputs=OUTPUTS,
         stored=options.geometry,
     )
-    seconds = chosen_indices(options.seconds, found.vectors)
-    (first,) = chosen_indices((options.first_index,), found.vectors)
+    seconds = chosen_indices(options.seconds, geometry.vectors)
+    (first,) = chosen_indices((options.first_index,), geometry.vectors)
     if first in seconds:
         raise penchant.Error(f"a plane needs two directions, found index {first} twice")
     # Every plane has trainings of its own.
@@ -42,12 +42,12 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     for position, second in enumerate(seconds):
         for training in range(options.trainings):
             items.append({"position": position, "plane": second, "training": training})
-    shared = {"first": found.vectors[first], "seconds": found.vectors[seconds]}
+    shared = {"first": geometry.vectors[first], "seconds": geometry.vectors[seconds]}
     rows = map_trainings(context, learnt_boundary, items, outputs=OUTPUTS, shared=shared)
 
     arrays: dict[str, Any] = {
         "seconds": np.array(seconds),
-        "eigenvalues": found.eigenvalues[seconds],
+        "eigenvalues": geometry.eigenvalues[seconds],
         "axis": _axis(options),
         "planes": _by_plane(rows, "plane", options),
         "points": _by_plane(rows, "points", options)[:, 0],
@@ -120,13 +120,14 @@ def _boundary(
     directions = _directions(context, item).to(context.device, context.dtype)
     network = learner.network
     # Some test samples, for the picture.
-    shown = learner.test.inputs[:SHOWN].flatten(1)
+    test = learner.test_samples
+    shown = test.inputs[:SHOWN].flatten(1)
     return {
         "train": right_answers(network, learner.samples),
-        "test": right_answers(network, learner.test),
+        "test": right_answers(network, test),
         "plane": _outputs_on_grid(context, network, directions),
         "points": shown @ directions.T,
-        "labels": learner.test.labels[:SHOWN],
+        "labels": test.labels[:SHOWN],
     }
 
 
@@ -150,8 +151,7 @@ def _outputs_on_grid(
 ) -> Tensor:
     """Outputs (grid, grid), the first direction outermost."""
     # Points of the plane, all other directions at zero.
-    position = {"device": context.device, "dtype": context.dtype}
-    axis = torch.as_tensor(_axis(context.options), **position)
+    axis = torch.as_tensor(_axis(context.options), device=context.device, dtype=context.dtype)
     grid = torch.cartesian_prod(axis, axis)
     spots = grid @ directions  # (grid * grid, D)
     spots = spots.reshape(-1, *context.architecture.shape)

@@ -18,7 +18,7 @@ from torch import Tensor
 from penchant_gih.declarations.preference import DirectionGeneralization
 from penchant_gih.numerics.geometry import uncentred
 from penchant_gih.numerics.labels import Labeller, isotropic_inputs
-from penchant_gih.shared.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.shared.preferred_directions import chosen_indices, matrix_of, preferred_directions
 
 OUTPUTS = 2
 CHANCE = 0.5  # labels are split at their median
@@ -27,7 +27,7 @@ PUBLISHED_NOISE = {"dataset": 0.2, "isotropic": 0.0}  # while labelling
 
 
 def run(options: DirectionGeneralization, context: penchant.Context) -> penchant.Result:
-    """Train fresh networks a direction."""
+    """Train fresh networks for each direction."""
     eigenvalues, vectors = _basis(options, context)
     indices = chosen_indices(options.indices, vectors, every=options.every)
     # Directions are sent once.
@@ -37,7 +37,7 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
             items.append({"position": position, "index": index, "training": training})
     shared = {"directions": vectors[indices]}
     rows = map_trainings(context, labelled_accuracy, items, outputs=OUTPUTS, shared=shared)
-    arrays = {
+    arrays: dict[str, Any] = {
         **_accuracies(rows, options),
         "indices": np.array(indices),
         "eigenvalues": eigenvalues[indices],
@@ -50,17 +50,18 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
 def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors (rows) of G, or of G S G, as many as mean anything."""
     # Eigenvectors of G are the estimator's own; those of G S G need the data.
-    found = preferred_directions(
+    geometry = preferred_directions(
         context,
         networks=options.networks,
         outputs=OUTPUTS,
         stored=options.geometry,
     )
     if options.basis == "g":
-        return found.eigenvalues, found.vectors
-    S = uncentred(context.data.train.inputs).to(found.matrix)
-    eigenvalues, vectors = descending_eigh(found.matrix @ S @ found.matrix)
-    rank = len(found.vectors)
+        return geometry.eigenvalues, geometry.vectors
+    G = matrix_of(geometry)
+    S = uncentred(context.data.train.inputs).to(G)
+    eigenvalues, vectors = descending_eigh(G @ S @ G)
+    rank = len(geometry.vectors)
     return eigenvalues[:rank], vectors[:rank]
 
 
@@ -90,7 +91,8 @@ def _tested(
     """What was learnt, and what was generalised."""
     network = learner.network
     train = learner.samples
-    test = learner.test
+    test = learner.test_samples
+    assert context.training is not None  # the probe needs one
     loss = context.training.loss
     return {
         "train": evaluate(network, train, loss=loss)[1],
@@ -149,16 +151,16 @@ def _accuracies(
     rows: list[dict[str, Any]], options: DirectionGeneralization
 ) -> dict[str, np.ndarray]:
     """Accuracies by direction; trainings on a dataset share its samples."""
-    found = {}
+    accuracies: dict[str, np.ndarray] = {}
     shared = options.data == "dataset"
     for name in ("train", "test"):
         values = np.array([row[name] for row in rows])
         values = values.reshape(-1, options.trainings)
         samples = int(rows[0][f"{name}-samples"])
         mean, stderr = statistics.accuracy(values, samples, shared=shared)
-        found[f"{name}-accuracy"] = mean
-        found[f"{name}-accuracy-stderr"] = stderr
-    return found
+        accuracies[f"{name}-accuracy"] = np.asarray(mean)
+        accuracies[f"{name}-accuracy-stderr"] = np.asarray(stderr)
+    return accuracies
 
 
 def _warn_unfitted(context: penchant.Context, accuracy: np.ndarray) -> None:
@@ -189,23 +191,14 @@ def _conventions(options: DirectionGeneralization) -> dict[str, str]:
 
 def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Mean accuracy, the drop from the leading half of indices to the trailing, the order."""
-    # By index, whatever order they were asked for in.
+    # By index, whatever their order in the options.
     order = np.argsort(arrays["indices"])
     index = arrays["indices"][order]
     test = arrays["test-accuracy"][order]
     errors = arrays["test-accuracy-stderr"][order]
     trainings = context.options.trainings
-    over = {"over": "directions", "count": len(test)}
-    stderr, df = _of_mean(test, errors, trainings)
-    found = {
-        "test-accuracy": penchant.Quantity(
-            test.mean(),
-            stderr=stderr,
-            df=df,
-            null=CHANCE,
-            **over,
-        )
-    }
+    mean_error = _of_mean(test, errors, trainings)
+    quantities = {"test-accuracy": _over_directions(test.mean(), *mean_error, test, null=CHANCE)}
     # The middle one of an odd number belongs to neither half.
     half = len(test) // 2
     if half:
@@ -214,20 +207,23 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
         drop = test[first].mean() - test[last].mean()
         leading = _of_mean(test[first], errors[first], trainings)
         trailing = _of_mean(test[last], errors[last], trainings)
-        stderr, df = significance.combined_error([leading, trailing])
-        found["drop"] = penchant.Quantity(
-            drop,
-            stderr=stderr,
-            df=df,
-            null=0.0,
-            **over,
+        quantities["drop"] = _over_directions(
+            drop, *significance.combined_error([leading, trailing]), test, null=0.0
         )
     # Do smaller indices do better?
     if len(test) > 2 and statistics.varies(test):
         stream = context.generator("permutations")
         ranked = statistics.rank_correlation(test, -index, generator=stream)
-        found["rank-correlation"] = penchant.Quantity(**ranked.fields(), over="directions")
-    return found
+        quantities["rank-correlation"] = penchant.Quantity(**ranked.fields(), over="directions")
+    return quantities
+
+
+def _over_directions(
+    value: float, stderr: float, df: float | None, directions: np.ndarray, *, null: float
+) -> penchant.Quantity:
+    return penchant.Quantity(
+        value, stderr=stderr, df=df, null=null, over="directions", count=len(directions)
+    )
 
 
 def _of_mean(
@@ -245,5 +241,5 @@ def _of_mean(
     own = float(together) / count
     _, spread = statistics.mean_and_stderr(values)
     if spread is not None and spread > own:
-        return spread, count - 1
+        return float(spread), count - 1
     return own, count * max(trainings - 1, 1)

@@ -22,7 +22,7 @@ from penchant_gih.numerics.elimination import (
 )
 from penchant_gih.numerics.geometry import uncentred
 from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
-from penchant_gih.shared.preferred_directions import preferred_directions
+from penchant_gih.shared.preferred_directions import matrix_of, preferred_directions
 from penchant_gih.shared.probing import scalar_outputs
 from penchant_gih.shared.right_answers import right_answers
 
@@ -39,12 +39,12 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
     S = uncentred(context.data.train.inputs).to(G)
     rows = least_aligned(G, S, ridge=options.ridge)
     shares = [0.0, *explained(rows, S).tolist()]
-    wanted = [shares[count] for count in removed]
+    curve = [shares[count] for count in removed]
 
     # Against as many random ones as explain as much, others for each training.
     random = []
     for training in range(options.trainings):
-        counts = _random_counts(context, training, S.cpu(), wanted)
+        counts = _random_counts(context, training, S.cpu(), curve)
         random.append(counts)
     items = _items(removed, random)
     most = max(removed)
@@ -57,7 +57,7 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
 
     arrays = {
         "removed": np.array(removed),
-        "explained": np.array(wanted),
+        "explained": np.array(curve),
         **_with_error("random-removed", np.array(random)),
         **_accuracies("test-accuracy", ours),
         **_accuracies("random-test-accuracy", others),
@@ -79,22 +79,22 @@ def _items(removed: list[int], random: list[list[int]]) -> list[dict[str, Any]]:
 
 def _geometry(options: FeatureElimination, context: penchant.Context, size: int) -> Tensor:
     """G; one of too few networks has no generalised eigenvectors."""
-    found = preferred_directions(
+    geometry = preferred_directions(
         context,
         networks=options.networks,
         outputs=scalar_outputs(context),
         stored=options.geometry,
     )
-    if len(found.vectors) < size:
+    if len(geometry.vectors) < size:
         raise penchant.Error(
             f"generalised eigenvectors need at least {size} networks, as many as inputs, "
             f"found networks {options.networks}"
         )
-    return found.matrix
+    return matrix_of(geometry)
 
 
 def _removed(removed: tuple[int, ...] | None, size: int) -> list[int]:
-    """How many directions are taken out: as asked, or none to all but one in eight steps."""
+    """How many directions are taken out: as requested, or none to all but one in eight steps."""
     if removed is None:
         eighths = {round(part * (size - 1) / 8) for part in range(9)}
         return sorted(eighths)
@@ -115,8 +115,8 @@ def _random_counts(
 ) -> list[int]:
     """How many random directions explain as much."""
     rows = _random_basis(context, training, len(S))
-    found = explained(rows, S)
-    return [equal_count(found, share) for share in shares]
+    explained_shares = explained(rows, S)
+    return [equal_count(explained_shares, share) for share in shares]
 
 
 def _random_basis(
@@ -145,15 +145,15 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
         network = context.network(training)
         return Learner(network, train, (training,), test)
 
-    found = train_and_evaluate(context, item["counts"], begin, _right)
+    by_count = train_and_evaluate(context, item["counts"], begin, _right)
     # At the end of each training.
-    right = [by_step[-1] for by_step in found]
+    right = [by_step[-1] for by_step in by_count]
     return {"right": torch.stack(right)}
 
 
 def _right(count: int, learner: Learner) -> Tensor:
     """On which test samples a network is right."""
-    return right_answers(learner.network, learner.test)
+    return right_answers(learner.network, learner.test_samples)
 
 
 def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:

@@ -30,25 +30,25 @@ ACCURACIES = {
 def run(options: FeaturePreference, context: penchant.Context) -> penchant.Result:
     """Train on both features at once, the linear one on one direction after another."""
     # Two leading directions carry the ring, the others one by one the linear feature.
-    found = preferred_directions(
+    directions = preferred_directions(
         context,
         networks=options.networks,
         outputs=OUTPUTS,
         stored=options.geometry,
     )
-    indices = _indices(options, found.vectors)
+    indices = _indices(options, directions.vectors)
     items = []
-    for place, index in enumerate(indices):
+    for number, index in enumerate(indices):
         for training in range(options.trainings):
-            items.append({"place": place, "index": index, "training": training})
+            items.append({"number": number, "index": index, "training": training})
     shared = {
-        "directions": found.vectors[indices],
-        "plane": found.vectors[list(options.ring)],
+        "directions": directions.vectors[indices],
+        "plane": directions.vectors[list(options.ring)],
     }
     rows = map_trainings(context, accuracy_by_feature, items, outputs=OUTPUTS, shared=shared)
     arrays: dict[str, Any] = {
         "indices": np.array(indices),
-        "eigenvalues": found.eigenvalues[indices],
+        "eigenvalues": directions.eigenvalues[indices],
     }
     # All trainings of a direction have the same samples: (directions, trainings, samples).
     right = {}
@@ -71,7 +71,7 @@ def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
     indices = chosen_indices(options.indices, vectors, every=options.every)
     if options.indices is None:
         return [index for index in indices if index not in options.ring]
-    # Indices that were asked for are refused there, not left out.
+    # Requested indices are refused there, not left out.
     both = sorted(set(indices) & set(options.ring))
     if both:
         raise penchant.Error(f"indices must not be those of the ring's plane, found {both} in both")
@@ -100,20 +100,20 @@ def _tested(
     learner: Learner,
 ) -> dict[str, Tensor]:
     network = learner.network
-    found = {
+    right = {
         "train": right_answers(network, learner.samples),
-        "both": right_answers(network, learner.test),
+        "both": right_answers(network, learner.test_samples),
     }
     # Where only one of them tells the class.
     for name in FEATURES:
-        found[name] = right_answers(network, _data(context, item, name).test)
-    return found
+        right[name] = right_answers(network, _data(context, item, name).test)
+    return right
 
 
 def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
     options = context.options
     # The linear feature first, then the plane of the ring.
-    first = context.shared["directions"][item["place"]]
+    first = context.shared["directions"][item["number"]]
     rows = [first.tolist(), *context.shared["plane"].tolist()]
     return context.dataset(
         "linear-and-ring",
@@ -133,10 +133,10 @@ def _quantities(
     right: dict[str, np.ndarray],
 ) -> dict[str, penchant.Quantity]:
     """Accuracy on each feature alone, at the smallest and at the largest index."""
-    places = {"first": int(np.argmin(indices)), "last": int(np.argmax(indices))}
-    found = {}
+    ends = {"first": int(np.argmin(indices)), "last": int(np.argmax(indices))}
+    quantities = {}
     for feature in FEATURES:
-        for place, position in places.items():
+        for end, position in ends.items():
             answers = right[feature][position]
-            found[f"{place}-{feature}-accuracy"] = answer_quantity(answers, null=0.5)
-    return found
+            quantities[f"{end}-{feature}-accuracy"] = answer_quantity(answers, null=0.5)
+    return quantities

@@ -29,7 +29,7 @@ from penchant_gih.numerics.gradients import probed_gradients, shard_size
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.shared.evolution_rows import Row, arrays_of, quantities_of, row_of
 from penchant_gih.shared.missing import missing_names
-from penchant_gih.shared.preferred_directions import independent_parts
+from penchant_gih.shared.preferred_directions import independent_parts, parts_of
 from penchant_gih.shared.probing import (
     BATCH_NORM,
     calibration_points,
@@ -139,15 +139,15 @@ def _targets(context: penchant.Context) -> Tensor:
 
 def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) -> list[Row]:
     """What there is to know at the initialisation, or at each step."""
-    # One pair of sums a look: Delta, and what permuting labels changes in it.
+    # One pair of sums per evaluation: Delta, and its change when labels are permuted.
     size = math.prod(context.architecture.shape)
-    settings = {"device": context.device, "parts": PARTS}
+
     evaluations = 1 if options.eval_steps is None else len(options.eval_steps)
-    found = []
+    sums = []
     for _ in range(evaluations):
-        evolution = Evolution(size, **settings)
-        difference = Evolution(size, **settings)
-        found.append((evolution, difference))
+        evolution = Evolution(size, device=context.device, parts=PARTS)
+        difference = Evolution(size, device=context.device, parts=PARTS)
+        sums.append((evolution, difference))
     for shard in context.map(
         shard_evolution,
         networks=options.networks,
@@ -157,7 +157,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
         parts = {}
         for name, array in shard.items():
             parts[name] = torch.as_tensor(array, device=context.device)
-        for number, (evolution, difference) in enumerate(found):
+        for number, (evolution, difference) in enumerate(sums):
             gradients = parts["gradients"][number]
             evolution.add(parts["mixed"][number], gradients)
             difference.add(parts["difference"][number], gradients)
@@ -166,7 +166,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
     projected = _projected(context, S)
     same_networks = _same_networks(context)
     rows = []
-    for evolution, difference in found:
+    for evolution, difference in sums:
         row = row_of(
             evolution,
             difference,
@@ -188,7 +188,7 @@ def _projected(context: penchant.Context, S: Tensor) -> Projected:
     networks = context.options.networks
     if not _same_networks(context):
         context = context.scope(first=networks)
-    parts = independent_parts(context, networks).parts
+    parts = parts_of(independent_parts(context, networks))
     return Projected(parts, S.to(parts))
 
 
@@ -217,7 +217,7 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     permuted = targets[order]
     size = math.prod(context.architecture.shape)
     residual = RESIDUALS[context.options.residual]
-    found: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": []}
+    sums: dict[str, list[Tensor]] = {"mixed": [], "difference": [], "gradients": []}
     # Some networks at a time, each at inputs of its own.
     largest = largest_stack(size)
     for networks, some in _networks(context, indices, largest):
@@ -226,10 +226,10 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
         batch = batch_size(len(some), a_network, len(targets))
         flow = Flow(train.inputs, targets, permuted, residual, batch=batch)
         columns = [_vectors(ensemble, flow, points) for ensemble in networks]
-        # From a list a step to an array a name.
-        for name, column in zip(found, zip(*columns)):
-            found[name].append(torch.stack(column))
-    return {name: torch.cat(parts, dim=1) for name, parts in found.items()}
+        # From one list per step to an array per name.
+        for name, column in zip(sums, zip(*columns)):
+            sums[name].append(torch.stack(column))
+    return {name: torch.cat(parts, dim=1) for name, parts in sums.items()}
 
 
 def _points(context: penchant.Context, indices: range) -> Tensor:
@@ -294,13 +294,13 @@ def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
         raise penchant.Error(
             f"the training ended at step {reached}, expected to reach step {steps[-1]}"
         )
-    # One stack of networks a step.
+    # One stack of networks per step.
     module = context.network(indices[0])
-    found = []
+    ensembles = []
     for by_network in zip(*columns):
         states = [state for _, state in by_network]
-        found.append(stacked(module, states))
-    return found
+        ensembles.append(stacked(module, states))
+    return ensembles
 
 
 def _vectors(

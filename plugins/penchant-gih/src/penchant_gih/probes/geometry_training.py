@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -27,7 +28,12 @@ from penchant_gih.numerics.sampled_products import quadratic_forms, squared_prod
 from penchant_gih.numerics.velocities import velocities
 from penchant_gih.shared.advantages import answer_quantity
 from penchant_gih.shared.missing import missing_names
-from penchant_gih.shared.preferred_directions import independent_parts, with_matrix
+from penchant_gih.shared.preferred_directions import (
+    independent_parts,
+    matrix_of,
+    parts_of,
+    with_matrix,
+)
 from penchant_gih.shared.probing import (
     BATCH_NORM,
     probing_law,
@@ -72,7 +78,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
         # And others again for the covariance: S must not know the noise of the G it is projected
         # with.
         again = narrower.scope(first=options.trainings + options.networks)
-        source = with_matrix(again, options.networks).matrix
+        source = matrix_of(with_matrix(again, options.networks))
         shared["covariance"] = _covariance(source, options.data).to(torch.float32)
     # All trainings have the same data.
     data = training_data(narrower, shared)
@@ -88,15 +94,22 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     arrays = {
         "steps": np.array(steps),
         **_accuracies(right),
-        **_correlations(gradients, S, Projected(geometry.parts, S)),
+        **_correlations(gradients, S, Projected(parts_of(geometry), S)),
         "velocity": np.array(speeds.values),
         "velocity-stderr": np.array(speeds.errors),
     }
     quantities = _quantities(arrays, right, data, repetitions)
     # One step alone has no velocity.
     if speeds.values:
-        over = {"over": "trainings", "count": repetitions, "df": repetitions - 1}
-        quantities["path-length"] = penchant.Quantity(*speeds.path, null=0.0, **over)
+        length, stderr = speeds.path
+        quantities["path-length"] = penchant.Quantity(
+            length,
+            stderr=stderr,
+            over="trainings",
+            count=repetitions,
+            df=repetitions - 1,
+            null=0.0,
+        )
     if followed:
         quantities = {name: _over_inputs(each) for name, each in quantities.items()}
     missing = missing_names(context, arrays, quantities)
@@ -123,6 +136,7 @@ def _steps(context: penchant.Context, data: Data) -> list[int]:
     options = context.options
     if context.network_kind == "trajectory":
         return sorted(set(options.eval_steps or context.steps))
+    assert context.training is not None  # the probe needs one
     total = context.training.total_steps(samples)
     return chosen_steps(options.eval_steps, total, eval_every=options.eval_every)
 
@@ -134,10 +148,11 @@ def _covariance(geometry: Tensor, data: str) -> Tensor:
         matrix = flipped(geometry)
     eigenvalues = torch.linalg.eigvalsh(matrix)  # ascending
     largest = eigenvalues[-1]
-    return matrix / largest
+    scaled: Tensor = matrix / largest
+    return scaled
 
 
-def training_data(context: penchant.Context, shared: dict[str, Tensor]) -> Data:
+def training_data(context: penchant.Context, shared: Mapping[str, Tensor]) -> Data:
     """The job's dataset, or normal inputs with this covariance and random labels."""
     options = context.options
     if options.data == "dataset":
@@ -172,13 +187,13 @@ def _probed_states(context: penchant.Context, data: Data) -> dict[str, Any]:
             f"the geometry of one network is over probing inputs, found {len(points)}, expected "
             "at least 3"
         )
-    found: dict[str, list[Tensor]] = {"gradients": [], **{name: [] for name in ACCURACIES}}
+    columns: dict[str, list[Tensor]] = {"gradients": [], **{name: [] for name in ACCURACIES}}
     for _, network in context.trained(context.options.eval_steps):
         rows = _gradients(context, network, data, points)
-        found["gradients"].append(rows[:, None])
+        columns["gradients"].append(rows[:, None])
         for name, part in zip(ACCURACIES, (data.train, data.test)):
-            found[name].append(_right(network, part)[None])
-    return {name: torch.stack(values).cpu().numpy() for name, values in found.items()}
+            columns[name].append(_right(network, part)[None])
+    return {name: torch.stack(values).cpu().numpy() for name, values in columns.items()}
 
 
 def _over_inputs(quantity: penchant.Quantity) -> penchant.Quantity:
@@ -218,12 +233,12 @@ def train_and_probe(context: penchant.Context, indices: range) -> dict[str, Tens
         }
 
     columns = train_and_evaluate(context, indices, begin, evaluate, steps=_steps(context, data))
-    # From a list a network to an array a name.
+    # From one list per network to an array per name.
     together = {}
     for name in columns[0][0]:
         by_network = []
         for column in columns:
-            by_network.append(torch.stack([found[name] for found in column]))
+            by_network.append(torch.stack([entry[name] for entry in column]))
         together[name] = torch.stack(by_network, 1)
     return together
 
@@ -259,27 +274,27 @@ def _gradients(
     prepared = with_statistics(network, policy, data.train.inputs)
     ensemble = stacked(prepared, [tensors_of(prepared)])
     rows_mix = policy == "batch"
-    found = probed_gradients(ensemble, points[None], rows_mix=rows_mix)
-    return found[0]
+    gradients = probed_gradients(ensemble, points[None], rows_mix=rows_mix)
+    return gradients[0]
 
 
 def _joined_answers(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Right answers (steps, trainings, samples) on training and test samples."""
-    found = {}
+    arrays = {}
     for name in ACCURACIES:
         columns = [shard[name] for shard in shards]
-        found[name] = np.concatenate(columns, axis=1)
-    return found
+        arrays[name] = np.concatenate(columns, axis=1)
+    return arrays
 
 
 def _accuracies(right: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Mean accuracies (steps,) over trainings, which share their samples."""
-    found = {}
+    accuracies = {}
     for name, answers in right.items():
         mean, stderr = statistics.crossed_accuracy(answers)
-        found[name] = mean
-        found[f"{name}-stderr"] = stderr
-    return found
+        accuracies[name] = np.asarray(mean)
+        accuracies[f"{name}-stderr"] = np.asarray(stderr)
+    return accuracies
 
 
 def _correlations(
@@ -298,7 +313,7 @@ def _correlations(
         "corr-gsg": projected.trace,
     }
     suffixes = ("", "-stderr", "-null", "-null-spread")
-    found: dict[str, list[float]] = {}
+    correlations: dict[str, list[float]] = {}
     for step in gradients:
         # Inner products of all pairs of networks, and what follows from them.
         table = squared_products(step, step).cpu()
@@ -314,9 +329,9 @@ def _correlations(
             null = rotated(trace, traces[name], norm, squares[name], len(S))
             values = (*corr, *null)
             for suffix, value in zip(suffixes, values):
-                by_step = found.setdefault(f"{name}{suffix}", [])
+                by_step = correlations.setdefault(f"{name}{suffix}", [])
                 by_step.append(value)
-    return {name: np.array(values) for name, values in found.items()}
+    return {name: np.array(values) for name, values in correlations.items()}
 
 
 def _conventions(options: GeometryTraining) -> dict[str, str]:
@@ -336,14 +351,14 @@ def _quantities(
     data: Data,
     trainings: int,
 ) -> dict[str, penchant.Quantity]:
-    found = {}
+    quantities = {}
     for name in CORRELATIONS:
-        found[f"peak-{name}"] = _peak(arrays, name, trainings)
+        quantities[f"peak-{name}"] = _peak(arrays, name, trainings)
     # Always answering with the commonest class is the null.
     for name, part in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(part.labels.bincount().max())
-        found[name] = answer_quantity(right[name][-1], null=commonest / len(part.labels))
-    return found
+        quantities[name] = answer_quantity(right[name][-1], null=commonest / len(part.labels))
+    return quantities
 
 
 def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.Quantity:

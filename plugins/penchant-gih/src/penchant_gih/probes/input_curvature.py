@@ -20,6 +20,8 @@ from penchant_numerics.correlation import (
     rotated,
 )
 from penchant_numerics.data import Samples
+from penchant_numerics.precision import HOST
+from penchant_numerics.statistics import Repetitions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import InputCurvature
@@ -29,7 +31,6 @@ from penchant_gih.shared.probing import BATCH_NORM, with_statistics
 from penchant_gih.shared.training_steps import chosen_steps
 
 LARGEST = 2**30  # numbers kept of all Hessians together
-HOST = {"device": "cpu", "dtype": torch.float64}
 PARTS = ("first", "second", "geometry")
 
 
@@ -63,8 +64,8 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
 
 
 def _steps(context: penchant.Context) -> list[int]:
-    samples = len(context.data.train.labels)
-    total = context.training.total_steps(samples)
+    assert context.training is not None  # the probe needs one
+    total = context.training.total_steps(len(context.data.train.labels))
     return chosen_steps(context.options.eval_steps, total)
 
 
@@ -118,12 +119,12 @@ def _along_trainings(context: penchant.Context, indices: list[int]) -> list[dict
     evaluate = functools.partial(_curvature, context)
     steps = _steps(context)
     columns = train_and_evaluate(context, indices, begin, evaluate, steps=steps)
-    # From a list of steps to an array a name.
+    # From a list of steps to an array per name.
     rows = []
-    for found in columns:
+    for entry in columns:
         by_step = {}
         for name in (*PARTS, "weight"):
-            column = [parts[name] for parts in found]
+            column = [parts[name] for parts in entry]
             by_step[name] = torch.stack(column)
         rows.append(by_step)
     return rows
@@ -152,6 +153,7 @@ def _at(context: penchant.Context, network: nn.Module, some: Samples) -> dict[st
     policy = context.options.batch_norm
     prepared = with_statistics(network, policy, context.data.train.inputs)
     prepared.requires_grad_(False)
+    assert context.training is not None  # the probe needs one
     loss = context.training.loss
     parts = curvature_parts(prepared, some.inputs, targets, loss=loss)
     # In the host's memory: Hessians of many networks and steps are large.
@@ -171,7 +173,7 @@ def _samples(context: penchant.Context, index: int, train: Samples) -> Samples:
 
 def _rows(trainings: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
     """Everything by step."""
-    found: dict[str, list[float]] = {}
+    columns: dict[str, list[float]] = {}
     for number in range(steps):
         parts = {}
         for name in PARTS:
@@ -179,9 +181,9 @@ def _rows(trainings: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
             parts[name] = torch.as_tensor(np.stack(matrices), **HOST)
         # A number of this step for every name.
         for name, value in _row(parts).items():
-            by_step = found.setdefault(name, [])
+            by_step = columns.setdefault(name, [])
             by_step.append(value)
-    return {name: np.array(values) for name, values in found.items()}
+    return {name: np.array(values) for name, values in columns.items()}
 
 
 def _row(parts: dict[str, Tensor]) -> dict[str, float]:
@@ -203,9 +205,8 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
     other_traces = _traces(parts["geometry"])
 
     def null_among(keep: list[int]) -> RotatedCorr:
-        norms = [distinct_mean(table, keep) for table in (whole, own)]
         trace, other = float(traces[keep].mean()), float(other_traces[keep].mean())
-        return rotated(trace, other, *norms, size)
+        return rotated(trace, other, distinct_mean(whole, keep), distinct_mean(own, keep), size)
 
     null = null_among(list(range(count)))
     null_error = jackknifed(lambda keep: null_among(keep).null, count).stderr
@@ -264,6 +265,7 @@ def second_share(inner: Tensor, whole: Tensor) -> Corr:
 
 
 def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str, str]:
+    assert context.training is not None  # the probe needs one
     loss = context.training.loss
     return {
         "curvature": f"mean input Hessian of the {loss} loss at training samples, "
@@ -281,13 +283,15 @@ def _quantities(
     arrays: dict[str, Any], count: int, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     repeated = "trainings" if context.network_kind == "fresh" else "samples"
-    over = {"over": repeated, "count": count, "df": count - 1}
+    over: Repetitions = {"over": repeated, "count": count, "df": count - 1}
     # At the end of training.
     share = arrays["second-share"][-1]
     error = arrays["second-share-stderr"][-1]
     # A piecewise linear network has no second part at all.
-    nothing = share == 0 and error == 0
-    share_error = {"exact": True} if nothing else {"stderr": error, **over}
+    if share == 0 and error == 0:
+        second_share = penchant.Quantity(share, null=0.0, exact=True)
+    else:
+        second_share = penchant.Quantity(share, stderr=error, null=0.0, **over)
     return {
         "corr-g": penchant.Quantity(
             arrays["corr-g"][-1],
@@ -297,9 +301,5 @@ def _quantities(
             null_spread=arrays["corr-g-null-spread"][-1],
             **over,
         ),
-        "second-share": penchant.Quantity(
-            share,
-            null=0.0,
-            **share_error,
-        ),
+        "second-share": second_share,
     }

@@ -15,7 +15,12 @@ from torch import Generator, Tensor
 from penchant_gih.declarations.preference import SamplePruning
 from penchant_gih.numerics.geometry import scores
 from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
-from penchant_gih.shared.preferred_directions import independent_parts, preferred_directions
+from penchant_gih.shared.preferred_directions import (
+    independent_parts,
+    matrix_of,
+    parts_of,
+    preferred_directions,
+)
 from penchant_gih.shared.probing import scalar_outputs
 from penchant_gih.shared.right_answers import right_answers
 
@@ -58,19 +63,19 @@ def _scores(
 ) -> tuple[Tensor, Tensor | None]:
     """Score of every sample, with its standard error over networks where G was measured here."""
     # A score is linear in G, so its error is its spread over parts of G.
-    wanted = scalar_outputs(context)
+    scalar = scalar_outputs(context)
     if options.geometry is not None:
-        found = preferred_directions(
+        geometry = preferred_directions(
             context,
             networks=options.networks,
-            outputs=wanted,
+            outputs=scalar,
             stored=options.geometry,
         )
-        return scores(found.matrix, inputs), None
-    found = independent_parts(context.scope(outputs=wanted), options.networks)
-    each = torch.stack([scores(part, inputs) for part in found.parts])  # (parts, samples)
+        return scores(matrix_of(geometry), inputs), None
+    geometry = independent_parts(context.scope(outputs=scalar), options.networks)
+    each = torch.stack([scores(part, inputs) for part in parts_of(geometry)])  # (parts, samples)
     stderr = each.std(0) / len(each) ** 0.5
-    return scores(found.matrix, inputs), stderr
+    return scores(matrix_of(geometry), inputs), stderr
 
 
 def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
@@ -109,8 +114,7 @@ def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor
 
 def _dropped(count: int, fraction: float) -> int:
     # One sample stays in any case.
-    wanted = round(fraction * count)
-    return min(count - 1, wanted)
+    return min(count - 1, round(fraction * count))
 
 
 def right_pruned(context: penchant.Context, item: Any) -> dict[str, Tensor]:
@@ -137,7 +141,7 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
 
 
 def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
-    return {"right": right_answers(learner.network, learner.test)}
+    return {"right": right_answers(learner.network, learner.test_samples)}
 
 
 def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:

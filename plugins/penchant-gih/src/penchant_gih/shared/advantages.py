@@ -13,14 +13,18 @@ def advantage_quantity(ours: np.ndarray, others: np.ndarray) -> dict[str, pencha
     over = "trainings and test samples"
     if len(ours) == 1:
         over = "test samples of one training"
-    found = penchant.Quantity(value, stderr=stderr, over=over, count=len(ours), df=df, null=0.0)
-    return {"advantage": found}
+    quantity = penchant.Quantity(value, stderr=stderr, over=over, count=len(ours), df=df, null=0.0)
+    return {"advantage": quantity}
 
 
 def advantage_arrays(ours: np.ndarray, others: np.ndarray) -> dict[str, np.ndarray]:
     """The same for every setting, with errors and their degrees of freedom."""
     value, stderr, df = paired_difference(others, ours, axis=(0, 2))
-    return {"advantage": value, "advantage-stderr": stderr, "advantage-df": df}
+    return {
+        "advantage": np.asarray(value),
+        "advantage-stderr": np.asarray(stderr),
+        "advantage-df": np.asarray(df),
+    }
 
 
 def answer_quantity(right: np.ndarray, *, null: float) -> penchant.Quantity:

@@ -1,4 +1,4 @@
-"""What is told of Delta: its correlations, what a subspace contains of it, arrays, quantities."""
+"""Results about Delta: its correlations, its share in a subspace, arrays, quantities."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from penchant_numerics.correlation import (
     rotated,
 )
 from penchant_numerics.moments import descending_eigh
+from penchant_numerics.precision import HOST
 from torch import Tensor
 
 from penchant_gih.declarations.geometry import GeometryEvolution
@@ -26,13 +27,12 @@ from penchant_gih.numerics.geometry import PARTS
 from penchant_gih.numerics.projected import Projected
 
 OVER = "networks (jackknife over parts)"
-HOST = {"device": "cpu", "dtype": torch.float64}
 ROUNDING = 1 / math.sqrt(12)  # standard deviation of what is lost in a whole number
 CONTAINED = 0.9  # share of the trace of G S G that the subspace of conjecture 2 has by default
 
 
 class Contained(NamedTuple):
-    """|P Delta P| / |Delta| by the dimension of P, and the dimension that was asked for."""
+    """|P Delta P| / |Delta| by the dimension of P, and the requested dimension."""
 
     dimensions: list[int]
     shares: list[Corr]
@@ -107,11 +107,11 @@ def row_of(
 def _containment(
     parts: list[Tensor], table: Tensor, projected: Projected, trace: float, leading: int | None
 ) -> Contained:
-    """P on the k leading eigenvectors of G S G, for k = 1, 2, 4, ... and the k asked for."""
+    """P on the k leading eigenvectors of G S G, for k = 1, 2, 4, ... and the requested k."""
     # In the basis of G S G a leading subspace is a corner.
     eigenvalues, vectors = descending_eigh(projected.matrix())
     size = len(eigenvalues)
-    # A dimension that was asked for has no error.
+    # A requested dimension has no error.
     chosen_stderr = None
     if leading is None:
         chosen = _leading(eigenvalues)
@@ -146,19 +146,20 @@ def _leading_stderr(projected: Projected) -> float:
     """The standard error of that number, by the jackknife over parts of G, and its rounding."""
     # Leaving out a part of G may move the dimension.
     everything = range(projected.count)
-    found = []
+    dimensions = []
     for part in everything:
         others = [number for number in everything if number != part]
         eigenvalues = torch.linalg.eigvalsh(projected.matrix(others))
-        found.append(_leading(eigenvalues.flip(0)))
+        dimensions.append(_leading(eigenvalues.flip(0)))
     # A whole number is known up to its rounding.
-    stderr = statistics.jackknife(found)
+    stderr = statistics.jackknife(dimensions)
+    assert stderr is not None  # there are several parts
     return math.hypot(stderr, ROUNDING)
 
 
 def arrays_of(rows: list[Row]) -> dict[str, Any]:
     """What is drawn: matrices and containment of the last row, correlations of all."""
-    # Matrices are large: only those of the last look are kept.
+    # Matrices are large: only those of the last evaluation are stored.
     last = rows[-1]
     shares = last.contained.shares
     arrays: dict[str, Any] = {
@@ -202,7 +203,7 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
             **null,
         )
 
-    # The dimension that was asked for, among all that were measured.
+    # The requested dimension, among all that were measured.
     contained = row.contained
     position = contained.dimensions.index(contained.chosen)
     containment_quantity = quantity(contained.shares[position], null=contained.nulls[position])

@@ -17,17 +17,17 @@ def missing_names(
     quantities: Mapping[str, penchant.Quantity],
 ) -> tuple[str, ...]:
     """Names of arrays and quantities with numbers that are not finite; a warning says why."""
-    found = [name for name, array in arrays.items() if not _is_finite(array)]
-    if found:
+    names = [name for name, array in arrays.items() if not _is_finite(array)]
+    if names:
         context.warn(
-            f"too few networks for {', '.join(found)}: an unbiased squared norm is not positive"
+            f"too few networks for {', '.join(names)}: an unbiased squared norm is not positive"
         )
     # Quantities follow from arrays, which were named already.
     for name, quantity in quantities.items():
         numbers = quantity.numbers.values()
         if not all(math.isfinite(number) for number in numbers):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def _is_finite(array: Any) -> bool:

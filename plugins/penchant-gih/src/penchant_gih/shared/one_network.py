@@ -23,7 +23,8 @@ from torch import Tensor
 from penchant_gih.declarations.geometry import AverageGeometry
 from penchant_gih.numerics import frequency_shares
 
-GROUPS = 8  # parts of the samples, of which one is left out at a time
+GROUPS = 8  # of samples, of which one is left out at a time
+FEWEST = 2 * GROUPS  # samples: without a group there is still one for each group of the moment
 
 
 def gradients_at_samples(options: AverageGeometry, context: penchant.Context) -> Tensor:
@@ -33,18 +34,24 @@ def gradients_at_samples(options: AverageGeometry, context: penchant.Context) ->
             "the geometry of one trained network is taken at samples: give it a dataset"
         )
     samples = drawn(getattr(context.data, options.split), options.samples, context)
+    count = len(samples.labels)
+    if count < FEWEST:
+        raise penchant.Error(
+            f"the geometry of one trained network needs at least {FEWEST} samples, "
+            f"the {options.split} split has {count}"
+        )
     ((_, network),) = context.trained()
     try:
         rows = sample_input_gradients(network, samples)
     except ValueError as error:
-        raise penchant.Error(f"{error}; unit = 0 looks at one of them") from None
+        raise penchant.Error(f"{error}; unit = 0 chooses the first of them") from None
     context.conventions["output"] = differentiated(context.architecture.outputs)
     context.conventions["inputs"] = f"{len(rows)} {options.split} samples of the dataset"
     return rows
 
 
 def drawn(samples: Samples, count: int, context: penchant.Context) -> Samples:
-    """So many samples in random order; all of them where there are fewer."""
+    """`count` samples in random order; all of them where there are fewer."""
     order = torch.randperm(
         len(samples.labels), generator=context.generator("samples"), device="cpu"
     )
@@ -76,7 +83,7 @@ def waves(
 
     low = frequency_shares.low_part(energies, shape)
     lows = [frequency_shares.low_part(each, shape) for each in shuffled]
-    about = {"over": "samples", "count": len(rows), "df": GROUPS - 1}
+    about: statistics.Repetitions = {"over": "samples", "count": len(rows), "df": GROUPS - 1}
     quantities = {
         "low-frequencies": penchant.Quantity(
             low,
@@ -125,8 +132,8 @@ def _rank_over_scrambled(
 
 
 def _spectrum(rows: Tensor) -> Tensor:
-    found: Directions = directions_of_gradients(rows)
-    return found.eigenvalues
+    moment: Directions = directions_of_gradients(rows)
+    return moment.eigenvalues
 
 
 def _left_out(rows: Tensor) -> list[Tensor]:
@@ -142,7 +149,8 @@ def _energies(rows: Tensor, shape: tuple[int, ...]) -> Tensor:
     images = rows.double().reshape(len(rows), channels, *grid)
     axes = tuple(range(-len(grid), 0))
     squares = torch.fft.fftn(images, dim=axes, norm="ortho").abs().square()
-    return squares.sum(1).mean(0)
+    energies: Tensor = squares.sum(1).mean(0)
+    return energies
 
 
 def _radial(energies: Tensor, shape: tuple[int, ...]) -> Tensor:

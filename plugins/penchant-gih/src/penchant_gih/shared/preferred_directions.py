@@ -22,7 +22,7 @@ def preferred_directions(
     """G with its matrix, from fresh networks or as it was stored.
 
     Args:
-        context: Its estimator of the role `directions` is asked.
+        context: Its estimator of the role `directions` is called.
         networks: How many networks are drawn.
         outputs: How many outputs they have.
         stored: A matrix (D, D) to use instead.
@@ -35,8 +35,8 @@ def preferred_directions(
 def with_matrix(context: penchant.Context, networks: int) -> Directions:
     """What the estimator answers; leading pairs without the matrix are refused."""
     estimate = context.estimator("directions")
-    found = estimate(networks=networks)
-    return _formed(context, found)
+    directions = estimate(networks=networks)
+    return _formed(context, directions)
 
 
 def _formed(context: penchant.Context, found: Directions) -> Directions:
@@ -54,6 +54,18 @@ def _formed(context: penchant.Context, found: Directions) -> Directions:
     return dataclasses.replace(found, matrix=matrix)
 
 
+def matrix_of(found: Directions) -> Tensor:
+    """The matrix of `with_matrix`."""
+    assert found.matrix is not None
+    return found.matrix
+
+
+def parts_of(found: Directions) -> Tensor:
+    """The parts of `independent_parts`."""
+    assert found.parts is not None
+    return found.parts
+
+
 def refuse_zero(found: Directions) -> None:
     """Directions of a geometry that is exactly zero would be arbitrary."""
     if not bool(found.eigenvalues.any()):
@@ -69,30 +81,30 @@ def independent_parts(
 ) -> Directions:
     """The same with G of independent parts of the networks.
 
-    An estimator that gives no parts is asked once for each part, networks of its own every time.
+    An estimator that gives no groups is called once for each group, with other networks every time.
 
     Args:
-        context: Its estimator of the role `directions` is asked.
+        context: Its estimator of the role `directions` is called.
         networks: How many networks are drawn.
         answer: What the estimator has answered already.
     """
     # Estimators of this plugin give parts with their answer.
     if answer is None:
-        found = with_matrix(context, networks)
+        directions = with_matrix(context, networks)
     else:
-        found = _formed(context, answer)
-    if found.parts is not None:
-        return found
-    if found.rows is not None and found.networks >= PARTS:
-        moments = row_geometry.matrices(found.rows, found.networks)
-        return dataclasses.replace(found, parts=moments)
+        directions = _formed(context, answer)
+    if directions.parts is not None:
+        return directions
+    if directions.rows is not None and directions.networks >= PARTS:
+        moments = row_geometry.matrices(directions.rows, directions.networks)
+        return dataclasses.replace(directions, parts=moments)
     # One question a part, each about the next networks.
     a_part = networks // PARTS
     parts = []
     for number in range(PARTS):
         own = context.scope(first=number * a_part)
-        parts.append(with_matrix(own, a_part).matrix)
-    return dataclasses.replace(found, parts=torch.stack(parts))
+        parts.append(matrix_of(with_matrix(own, a_part)))
+    return dataclasses.replace(directions, parts=torch.stack(parts))
 
 
 def _stored(context: penchant.Context, stored: object) -> Directions:
@@ -100,13 +112,13 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
     size = math.prod(context.architecture.shape)
     matrix = torch.as_tensor(stored, dtype=torch.float64, device=context.device)
     if matrix.shape != (size, size):
-        found = list(matrix.shape)
-        raise penchant.Error(f"geometry must be {size} x {size}, found an array of shape {found}")
+        shape = list(matrix.shape)
+        raise penchant.Error(f"geometry must be {size} x {size}, found an array of shape {shape}")
     context.conventions["geometry"] = "stored"
     matrix = (matrix + matrix.T) / 2
     eigenvalues, vectors = descending_eigh(matrix)
     trace = float(matrix.trace())
-    found = Directions(
+    directions = Directions(
         eigenvalues,
         vectors,
         trace,
@@ -114,8 +126,8 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
         networks=0,
         matrix=matrix,
     )
-    refuse_zero(found)
-    return found
+    refuse_zero(directions)
+    return directions
 
 
 def chosen_indices(
@@ -124,7 +136,7 @@ def chosen_indices(
     *,
     every: int = 1,
 ) -> list[int]:
-    """The indices asked for, or every so many; what has no meaning is refused.
+    """The requested indices, or every `every`-th; indices without a meaning are refused.
 
     Args:
         indices: Eigen-indices; negative ones count from the end of the input's directions.
@@ -135,10 +147,10 @@ def chosen_indices(
     if indices is None:
         return list(range(0, rank, every))
     # Negative indices count from the end of the input, not of what was found.
-    asked = list(indices)
-    chosen = [index + size if index < 0 else index for index in asked]
+    requested = list(indices)
+    chosen = [index + size if index < 0 else index for index in requested]
     if not chosen or min(chosen) < 0 or max(chosen) >= size:
-        raise penchant.Error(f"the input has {size} directions, found indices {asked}")
+        raise penchant.Error(f"the input has {size} directions, found indices {requested}")
     # Beyond what was found, directions are arbitrary.
     largest = max(chosen)
     if largest >= rank:
@@ -148,5 +160,5 @@ def chosen_indices(
         )
     different = set(chosen)
     if len(different) < len(chosen):
-        raise penchant.Error(f"indices must differ, found {asked}")
+        raise penchant.Error(f"indices must differ, found {requested}")
     return chosen

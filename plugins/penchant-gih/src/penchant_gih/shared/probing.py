@@ -9,6 +9,7 @@ from typing import NamedTuple
 import penchant
 import torch
 from penchant_numerics.ensembles import Ensemble, State, draw_ahead, parameter_count
+from penchant_numerics.precision import TensorOptions
 from penchant_numerics.safety import safe
 from torch import Tensor, nn
 
@@ -74,7 +75,7 @@ def _as_prepared(networks: Ensemble) -> Ensemble:
     for name, tensor in networks.state.items():
         if name in known:
             state[name] = tensor
-    return Ensemble(module, state, networks.drawer)
+    return Ensemble(module, state, networks.sampler)
 
 
 def stacks(
@@ -120,7 +121,7 @@ def probing_points(
     Args:
         context: Gives the streams, the shape, and the data.
         indices: Numbers of the networks.
-        inputs: How many inputs a network.
+        inputs: How many inputs per network.
         probing: `gaussian`, `zero` or `data`.
         scale: Standard deviation of normal inputs.
     """
@@ -150,7 +151,7 @@ def _points(
 ) -> Tensor:
     # Drawn on the CPU: the same inputs on every device.
     shape = context.architecture.shape
-    device_and_dtype = {"device": context.device, "dtype": context.dtype}
+    device_and_dtype: TensorOptions = {"device": context.device, "dtype": context.dtype}
     if probing == "zero":
         return torch.zeros(len(streams), inputs, *shape, **device_and_dtype)
     if probing == "data":

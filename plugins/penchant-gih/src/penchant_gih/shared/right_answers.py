@@ -9,5 +9,5 @@ from torch import Tensor, nn
 
 def right_answers(network: nn.Module, samples: Samples) -> Tensor:
     """Whether the network, in the mode it is in, is right on each sample (samples,)."""
-    found = predictions(outputs(network, samples.inputs))
-    return found == samples.labels
+    predicted = predictions(outputs(network, samples.inputs))
+    return predicted == samples.labels

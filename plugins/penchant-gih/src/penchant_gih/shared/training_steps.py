@@ -11,14 +11,14 @@ def chosen_steps(
     *,
     eval_every: int | None = None,
 ) -> list[int]:
-    """The steps asked for, every so many, or 0, 1, 2, 4, ...; and the last where none are named.
+    """The requested steps, every `eval_every`, or 0, 1, 2, 4, ...; the last where none are named.
 
     Args:
         eval_steps: Steps, ascending.
         total: The last step of the training.
         eval_every: The distance of steps.
     """
-    # Every so many steps, and the last.
+    # Every `eval_every` steps, and the last.
     if eval_steps is None and eval_every is not None:
         regular = range(0, total + 1, eval_every)
         return sorted({*regular, total})
@@ -28,7 +28,7 @@ def chosen_steps(
         powers = {2**power for power in doublings}
         early = {power for power in powers if power <= total}
         return sorted({0, total} | early)
-    # Looks come in the order of the training, each once.
+    # Evaluations come in the order of the training, each once.
     ascending = sorted(set(eval_steps))
     if list(eval_steps) != ascending or eval_steps[-1] > total:
         raise penchant.Error(

@@ -106,8 +106,8 @@ def _kind(
         for name, each in CLASSES.items():
             if type(config) in getattr(transformers, each)._model_mapping:
                 tasks.append(name)
-        found = ", ".join(tasks) or "none"
-        raise penchant.Error(f"{config.model_type} has no model for {task}, found {found}")
+        listed = ", ".join(tasks) or "none"
+        raise penchant.Error(f"{config.model_type} has no model for {task}, found {listed}")
     return kind
 
 
@@ -158,7 +158,7 @@ def _pretrained(kind: Any, model: str, config: Any) -> nn.Module:
 
 
 def _missing(model: str | None, error: OSError) -> penchant.Error:
-    """Says what was looked for, where, and how to get it."""
+    """Names what is missing, where it should be, and how to get it."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     line, _, _ = str(error).strip().partition("\n")

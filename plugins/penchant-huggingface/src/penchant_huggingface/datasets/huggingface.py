@@ -16,7 +16,7 @@ from penchant_huggingface.declarations import Texts
 from penchant_huggingface.tokens import Tokens, tokens_by
 
 FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
-HELD_OUT = 10  # one in so many rows, or tokens, is for the test where there is no split for it
+HELD_OUT = 10  # one in this many rows, or tokens, is for the test where there is no split for it
 MASKED = 0.15  # share of tokens that are masked
 Rows = dict[str, list[Any]]
 
@@ -67,20 +67,20 @@ def _rows(options: Texts) -> tuple[Rows, Rows]:
 
     try:
         if path.is_dir():
-            found = datasets.load_from_disk(str(path))
+            loaded = datasets.load_from_disk(str(path))
         else:
             files = {options.train_split: str(path)}
-            found = datasets.load_dataset(FORMATS[path.suffix], data_files=files)
+            loaded = datasets.load_dataset(FORMATS[path.suffix], data_files=files)
     except (OSError, ValueError) as error:
         raise penchant.Error(f"{options.path} cannot be read as a dataset: {error}") from error
-    if not isinstance(found, dict):
-        found = {options.train_split: found}
-    if options.train_split not in found:
-        there = ", ".join(found)
+    if not isinstance(loaded, dict):
+        loaded = {options.train_split: loaded}
+    if options.train_split not in loaded:
+        there = ", ".join(loaded)
         raise penchant.Error(f"{options.path} has no split {options.train_split!r}, found {there}")
-    train = _columns(options, found[options.train_split])
-    if options.test_split in found:
-        return train, _columns(options, found[options.test_split])
+    train = _columns(options, loaded[options.train_split])
+    if options.test_split in loaded:
+        return train, _columns(options, loaded[options.test_split])
     if options.task != "classes":
         return train, train
     # of rows the last ones are held out
@@ -115,8 +115,8 @@ def _pieces(stream: Tensor, length: int, name: str) -> Tensor:
             f"the {name} texts have {len(stream)} tokens, expected more than length = {length}"
         )
     starts = torch.arange(count, device="cpu")[:, None] * length
-    places = torch.arange(length + 1, device="cpu")
-    return stream[starts + places]
+    positions = torch.arange(length + 1, device="cpu")
+    return stream[starts + positions]
 
 
 def _labelled(options: Texts, tokens: Tokens, pieces: Tensor, generator: Generator) -> Samples:
@@ -152,6 +152,6 @@ def _classified(options: Texts, tokens: Tokens, rows: Rows, classes: Sequence[An
 
 
 def _drawn(samples: Samples, count: int, generator: Generator) -> Samples:
-    """So many samples, or all where there are fewer, in random order."""
+    """`count` samples, or all where there are fewer, in random order."""
     order = torch.randperm(len(samples.labels), generator=generator, device="cpu")
     return samples.select(order[:count])

@@ -63,8 +63,8 @@ class LearningCoefficient(penchant.Probe):
         "coefficients": "at each of them; missing where chains do not allow a number",
         "coefficients-stderr": "over chains only",
         "coefficients-by-chain": "of each chain at the last step",
-        "excess": "n beta (L_n(w) - L_n(w*)) of each chain (chains, draws) at the last step, every "
-        "so many steps",
+        "excess": "n beta (L_n(w) - L_n(w*)) of each chain (chains, draws) at the last step, "
+        "thinned",
         "autocorrelations": "of these, by lag in draws",
     }
     presets = {

@@ -10,18 +10,18 @@ from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, palette
 
 def headline(result: penchant.Result) -> str | None:
     """The coefficient beside that of a regular model, or that there is none."""
-    found = result.quantities["learning-coefficient"]
+    coefficient = result.quantities["learning-coefficient"]
     local = result.quantities["localised-coefficient"]
-    if found.missing and not local.missing:
+    if coefficient.missing and not local.missing:
         return (
             f"The localised coefficient is {local.value:.3g} ± {local.stderr:.2g}; its limit of "
             "large n is out of reach."
         )
-    if found.missing:
+    if coefficient.missing:
         return "The chains do not allow a learning coefficient; the warnings say why."
     return (
-        f"The learning coefficient is {found.value:.3g} ± {found.stderr:.2g}; "
-        f"a regular model with as many parameters has {found.null:g}."
+        f"The learning coefficient is {coefficient.value:.3g} ± {coefficient.stderr:.2g}; "
+        f"a regular model with as many parameters has {coefficient.null:g}."
     )
 
 
@@ -42,16 +42,16 @@ def chains(result: penchant.Result) -> Figure:
     means = np.cumsum(excess, axis=1) / counts
     for values, colour in zip(means, palette(len(means))):
         left.plot(counts, values, color=colour, linewidth=0.9)
-    found = result.quantities["localised-coefficient"]
-    if not found.missing:
-        left.axhline(found.value, color=FAINT, linestyle=":", label="mean of all chains")
+    localised = result.quantities["localised-coefficient"]
+    if not localised.missing:
+        left.axhline(localised.value, color=FAINT, linestyle=":", label="mean of all chains")
         left.legend(frameon=False, fontsize=8)
     left.set(xlabel="stored draws", ylabel="n beta (mean loss - loss of the network)")
     values = result.arrays["autocorrelations"]
     right.plot(np.arange(len(values)), values, color=BLUE)
     right.axhline(0, color=FAINT, linestyle=":")
     right.set(xlabel="lag, stored draws", ylabel="autocorrelation")
-    verdict = "no number is given" if found.missing else "its mean is the coefficient"
+    verdict = "no number is given" if localised.missing else "its mean is the coefficient"
     return captioned(
         figure,
         "Left: running mean of n beta (L_n(w) - L_n(w*)) of every chain, of which "

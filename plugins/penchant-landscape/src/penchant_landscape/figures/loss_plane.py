@@ -44,18 +44,18 @@ def paths(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     steps = arrays["path-steps"]
     colours = palette(len(steps), ordered=len(steps) > 1)
-    places = arrays["path-positions"]
+    positions = arrays["path-positions"]
     for number, (step, colour) in enumerate(zip(steps, colours)):
         for panel, name in ((left, "path-loss"), (right, "path-accuracy")):
             values = arrays[name][number]
-            panel.plot(places, values, color=colour, label=f"from step {step}")
-            _band(panel, places, values, arrays[f"{name}-stderr"][number], colour)
+            panel.plot(positions, values, color=colour, label=f"from step {step}")
+            _band(panel, positions, values, arrays[f"{name}-stderr"][number], colour)
         ends = arrays["path-loss"][number][[0, -1]]
         left.plot([0, 1], ends, color=colour, linewidth=0.8, linestyle=":")
     top = 1.15 * arrays["path-loss"].max()
     model = arrays["path-quadratic"][0]
     near = model <= top
-    left.plot(places[near], model[near], color=ORANGE, linestyle="--", label="quadratic model")
+    left.plot(positions[near], model[near], color=ORANGE, linestyle="--", label="quadratic model")
     left.set(xlabel="share of the path", ylabel="mean loss", ylim=(0, top))
     right.set(xlabel="share of the path", ylabel="accuracy", ylim=(0, 1.02))
     left.legend(frameon=False, fontsize=8)
@@ -89,17 +89,17 @@ def lines(result: penchant.Result) -> Figure:
 
 def _lines_of(panel: Axes, arrays: dict[str, np.ndarray], name: str) -> None:
     """The first lines of a kind, the others faint."""
-    places = arrays[f"{name}-positions"]
+    positions = arrays[f"{name}-positions"]
     losses = arrays[f"{name}-loss"]
     for values in losses[2:]:
-        panel.plot(places, values, color=FAINT, linewidth=0.5, alpha=0.6)
+        panel.plot(positions, values, color=FAINT, linewidth=0.5, alpha=0.6)
     labels = ("first", "second")
     for number, colour in zip(range(min(2, len(losses))), (BLUE, ORANGE)):
         values = losses[number]
-        panel.plot(places, values, color=colour, label=f"{labels[number]}, measured")
-        _band(panel, places, values, arrays[f"{name}-loss-stderr"][number], colour)
+        panel.plot(positions, values, color=colour, label=f"{labels[number]}, measured")
+        _band(panel, positions, values, arrays[f"{name}-loss-stderr"][number], colour)
         model = arrays[f"{name}-quadratic"][number]
-        panel.plot(places, model, color=colour, linestyle="--", label="quadratic model")
+        panel.plot(positions, model, color=colour, linestyle="--", label="quadratic model")
     highest = max(losses.max(), arrays["eigenvector-quadratic"].max())
     lowest = min(0.0, float(losses.min()))
     panel.set_ylim(lowest, 1.1 * highest)
@@ -110,12 +110,12 @@ def planes(result: penchant.Result) -> Figure:
     arrays = result.arrays
     kinds = [name for name in _KINDS if f"{name}-plane-loss" in arrays]
     figure = Figure(figsize=(4.6 * len(kinds), 3.8), layout="constrained")
-    places = [round(float(place), 2) for place in arrays["plane-positions"]]
+    positions = [round(float(position), 2) for position in arrays["plane-positions"]]
     for panel, name in zip(np.atleast_1d(figure.subplots(1, len(kinds))), kinds):
         heat_map(
             np.log10(np.maximum(arrays[f"{name}-plane-loss"], 1e-12)),
-            columns=places,
-            rows=places,
+            columns=positions,
+            rows=positions,
             xlabel="first direction",
             ylabel="second direction",
             label="log10 of the mean loss",
@@ -132,11 +132,11 @@ def planes(result: penchant.Result) -> Figure:
 
 
 def _band(
-    panel: Axes, places: np.ndarray, values: np.ndarray, stderr: np.ndarray, colour: str
+    panel: Axes, positions: np.ndarray, values: np.ndarray, stderr: np.ndarray, colour: str
 ) -> None:
     """Two standard errors around a curve."""
     panel.fill_between(
-        places,
+        positions,
         values - 2 * stderr,
         values + 2 * stderr,
         color=colour,

@@ -1,7 +1,7 @@
 r"""How far chains agree, and how much they know: split R-hat, effective samples, autocorrelation.
 
 Reference: Vehtari, Gelman, Simpson, Carpenter, Bürkner, Rank-normalization, folding, and
-localization: an improved R-hat, 2021, sections 3 and 4 (without ranks: the mean itself is wanted).
+localization: an improved R-hat, 2021, sections 3 and 4 (without ranks: the mean is estimated).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from torch import Tensor
 
 ACCEPTANCE = 0.65  # share of steps that are accepted; a little above where chains move fastest
 SHORTEST = 5.0  # a step takes a share e^-u of the size, u uniform up to this
-_LOOK = 64  # steps after which chains that are not finite end the sampling
+_INTERVAL = 64  # steps after which chains that are not finite end the sampling
 
 # weights (chains, parameters) to L(w) - L(w*) as (parts, chains): one part where all samples are
 # used, two where a batch is split into halves that know nothing of each other; and its gradient,
@@ -129,7 +129,7 @@ def langevin(
         state = walk.state
         seen.append((state.excess, state.virial, state.squares))
         # reading waits for a device, so it is done now and then
-        if number % _LOOK == 0 and not bool(torch.isfinite(state.potential).all()):
+        if number % _INTERVAL == 0 and not bool(torch.isfinite(state.potential).all()):
             break
     excess, virials, squares = (_stacked(list(each)) for each in zip(*seen))
     return Chains(

@@ -2,7 +2,7 @@ r"""The local learning coefficient from chains around w*, with an error and reas
 
 .. math:: \hat\lambda = n \beta \, (E_w[L_n(w)] - L_n(w^*)), \quad \beta = 1 / \log n
 
-The expectation is over the density of `langevin`. What is wanted is the limit of large n, lambda;
+The expectation is over the density of `langevin`. The target is the limit of large n, lambda;
 at finite n the localisation takes a part, and where the multiplicity m of the pole is above 1 the
 approach is slow: D = lambda - lambda-hat = (m - 1) / (log n beta + c). How far there is to go shows
 in the slope
@@ -85,7 +85,7 @@ class Coefficient(NamedTuple):
 
     @property
     def within_reach(self) -> bool:
-        """Whether the limit can be told: where the slope is steep, the value is about this n."""
+        """Whether the limit is known: where the slope is steep, the value is about this n."""
         return not self.problems and abs(self.slope) <= STEEPEST * self.value
 
     @property
@@ -179,7 +179,7 @@ def _slope(
     count = parts.shape[2]
     widths = localisation * chains.distances
     every = list(range(count))
-    found = []
+    estimates = []
     for chosen in [every, *([one for one in every if one != left] for left in every)]:
         own = parts[:, :, chosen]
         direct = _slope_of(own)
@@ -187,8 +187,8 @@ def _slope(
         second = direct
         if corrected:
             second = _slope_by_stein(own[0], chains.virial[:, chosen], widths[:, chosen])
-        found.append((direct, second))
-    direct, second = torch.tensor(found, device="cpu", dtype=torch.float64).T
+        estimates.append((direct, second))
+    direct, second = torch.tensor(estimates, device="cpu", dtype=torch.float64).T
     weight = _best_weight(direct[1:], second[1:])
     slopes = torch.lerp(direct, second, weight)
     return float(slopes[0]), math.sqrt((count - 1) * float(slopes[1:].var(correction=0)))

@@ -81,12 +81,12 @@ class NetworkEnergy:
 
     def _losses_at_centre(self) -> Tensor:
         """The loss (n,) of every sample at w*."""
-        found = []
+        losses = []
         with torch.no_grad():
             for inputs, labels in zip(self.samples.inputs.split(PASS), self._labels(PASS)):
                 row = self.layout.named(self.centre)
-                found.append(self._of_one(row, inputs, labels))
-        return torch.cat(found)
+                losses.append(self._of_one(row, inputs, labels))
+        return torch.cat(losses)
 
     def _labels(self, size: int) -> tuple[Tensor, ...]:
         labels: tuple[Tensor, ...] = self.samples.labels.split(size)
@@ -206,12 +206,12 @@ class NetworkEnergy:
                 losses = sample_losses(outputs.flatten(0, 1), rows, self.loss)
                 stacked: Tensor = losses.unflatten(0, (chains, -1))
                 return stacked
-        found = []
+        values = []
         for chain in range(chains):
             own = {name: tensor[chain] for name, tensor in named.items()}
             given = (inputs, labels) if shared else (inputs[chain], labels[chain])
-            found.append(self._of_one(own, *given))
-        return torch.stack(found)
+            values.append(self._of_one(own, *given))
+        return torch.stack(values)
 
     def _stacked_outputs(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
         """Outputs (n, C) of one network among stacked ones."""

@@ -99,58 +99,59 @@ def _measure(
     for each in caught:
         context.warn(str(each.message))
     parameters = len(energy.centre)
-    found = learning_coefficient(
+    coefficient = learning_coefficient(
         chains,
         scale=scale,
         localisation=options.localisation,
         parameters=parameters,
         corrected=corrected,
     )
-    for problem in found.problems:
+    for problem in coefficient.problems:
         context.warn(f"no learning coefficient at step {step}: {problem}")
-    if not found.problems and not found.within_reach:
+    if not coefficient.problems and not coefficient.within_reach:
         context.warn(
             f"no learning coefficient at step {step}, only a localised one: its slope in "
-            f"log(n beta) is {found.slope:.3g}, at most {STEEPEST:g} of {found.value:.3g}: "
-            "the limit of large n is out of reach with these samples and this localisation"
+            f"log(n beta) is {coefficient.slope:.3g}, at most {STEEPEST:g} of "
+            f"{coefficient.value:.3g}: the limit of large n is out of reach with these samples and "
+            "this localisation"
         )
-    return Measured(step, chains, found, energy.at_centre.double().cpu().numpy(), parameters)
+    return Measured(step, chains, coefficient, energy.at_centre.double().cpu().numpy(), parameters)
 
 
 def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
     """Numbers of the last network."""
-    found = last.coefficient
-    count = len(found.by_chain)
-    refused = bool(found.problems)
+    coefficient = last.coefficient
+    count = len(coefficient.by_chain)
+    refused = bool(coefficient.problems)
     loss, loss_stderr = mean_and_stderr(last.losses)
     return {
         "learning-coefficient": penchant.Quantity(
-            found.limit if found.within_reach else math.nan,
-            stderr=found.limit_stderr if found.within_reach else None,
+            coefficient.limit if coefficient.within_reach else math.nan,
+            stderr=coefficient.limit_stderr if coefficient.within_reach else None,
             over="chains, and the distance to the limit of large n",
             count=count,
-            df=found.limit_df if found.within_reach else None,
+            df=coefficient.limit_df if coefficient.within_reach else None,
             null=last.parameters / 2,
         ),
         "localised-coefficient": penchant.Quantity(
-            math.nan if refused else found.value,
-            stderr=None if refused else found.stderr,
+            math.nan if refused else coefficient.value,
+            stderr=None if refused else coefficient.stderr,
             over="chains",
             count=count,
             df=count - 1,
         ),
         "temperature-slope": penchant.Quantity(
-            math.nan if refused else found.slope,
-            stderr=None if refused else found.slope_stderr,
+            math.nan if refused else coefficient.slope,
+            stderr=None if refused else coefficient.slope_stderr,
             over="chains",
             count=count,
             df=count - 1,
         ),
-        "split-r-hat": penchant.Quantity(found.r_hat, exact=True),
-        "effective-samples": penchant.Quantity(found.effective, exact=True),
+        "split-r-hat": penchant.Quantity(coefficient.r_hat, exact=True),
+        "effective-samples": penchant.Quantity(coefficient.effective, exact=True),
         "stein-ratio": penchant.Quantity(
-            found.virial,
-            stderr=None if math.isnan(found.virial) else found.virial_stderr,
+            coefficient.virial,
+            stderr=None if math.isnan(coefficient.virial) else coefficient.virial_stderr,
             over="chains",
             count=count,
             df=count - 1,

@@ -143,12 +143,12 @@ def _add_paths(
 
 def _between(first: dict[str, Tensor], last: dict[str, Tensor], share: float) -> dict[str, Tensor]:
     """Statistics between two checkpoints; counters are the last one's."""
-    found = {}
+    values = {}
     for name, value in last.items():
-        found[name] = value
+        values[name] = value
         if value.is_floating_point():
-            found[name] = torch.lerp(first[name], value, share)
-    return found
+            values[name] = torch.lerp(first[name], value, share)
+    return values
 
 
 def _excess(values: Tensor, positions: Tensor) -> Tensor:
@@ -168,10 +168,10 @@ def _barrier(path: Measured, positions: Tensor, generator: torch.Generator) -> Q
     count = excess.shape[1]
     order = torch.randperm(count, generator=generator, device="cpu")
     chosen_on, measured_on = order[: count // 2], order[count // 2 :]
-    place = 1 + int(excess[1:-1, chosen_on].mean(1).argmax())
+    highest = 1 + int(excess[1:-1, chosen_on].mean(1).argmax())
     return {
-        "barrier": _paired(excess[place, measured_on], null=0.0),
-        "accuracy-drop": _paired(drops[place, measured_on], null=0.0),
+        "barrier": _paired(excess[highest, measured_on], null=0.0),
+        "accuracy-drop": _paired(drops[highest, measured_on], null=0.0),
     }
 
 
@@ -224,11 +224,11 @@ def _random_directions(centre: Centre, options: LossPlane, context: penchant.Con
 def _lines(centre: Centre, directions: Tensor, positions: Tensor) -> list[Measured]:
     """Losses along directions, at positions in units of each."""
     landscape = centre.landscape
-    found = []
+    lines = []
     for direction in directions:
         points = (landscape.centre + float(position) * direction for position in positions)
-        found.append(landscape.measure(points))
-    return found
+        lines.append(landscape.measure(points))
+    return lines
 
 
 def _add_lines(
@@ -246,13 +246,13 @@ def _add_lines(
     for name, rows in (("random", random), ("eigenvector", along)):
         lines = _lines(centre, rows, positions)
         model = quadratic_model(here, centre.gradient, centre.H, rows)
-        found = _curves(name, lines, model.at(positions))
+        curves = _curves(name, lines, model.at(positions))
         # accuracies have the error of a share
-        found.pop(f"{name}-accuracy-stderr")
+        curves.pop(f"{name}-accuracy-stderr")
         arrays[f"{name}-positions"] = options.distance * positions.numpy()
         if name == "eigenvector":
             arrays[f"{name}-positions"] = positions.numpy()
-        arrays |= found
+        arrays |= curves
         if name == "random":
             values = arrays["random-loss"][:, [0, -1]].mean(1) - here
             quantities["random-rise"] = penchant.Quantity.of(values, over="random directions")
@@ -353,9 +353,9 @@ def _add_planes(
     count = options.plane_points
     for name, (first, second) in planes.items():
         points = _grid(centre.landscape.centre, first, second, positions)
-        found = centre.landscape.measure(points)
-        arrays[f"{name}-plane-loss"] = found.losses.mean(1).reshape(count, count).numpy()
-        arrays[f"{name}-plane-accuracy"] = found.right.mean(1).reshape(count, count).numpy()
+        losses = centre.landscape.measure(points)
+        arrays[f"{name}-plane-loss"] = losses.losses.mean(1).reshape(count, count).numpy()
+        arrays[f"{name}-plane-accuracy"] = losses.right.mean(1).reshape(count, count).numpy()
 
 
 def _grid(centre: Tensor, first: Tensor, second: Tensor, positions: Tensor) -> Iterator[Tensor]:
@@ -387,7 +387,7 @@ def _stderr(values: Tensor) -> Tensor:
 
 
 def _loss(losses: Tensor, landscape: Landscape) -> penchant.Quantity:
-    """The loss of the network; null: the best outputs that do not look at the input."""
+    """The loss of the network; null: the best outputs that do not depend on the input."""
     null = None
     if landscape.loss == "cross-entropy":
         shares = landscape.samples.labels.cpu().bincount().double() / len(losses)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penchant_numerics.data import Samples, streams
 from torch import Generator, Tensor
 
-TRAIN_FOR_A_TEST = 4  # training samples for each test sample, where nobody says how many
+TRAIN_FOR_A_TEST = 4  # training samples for each test sample, where no option says how many
 
 Draw = Callable[[int, Generator], tuple[Tensor, Tensor]]
 

@@ -284,5 +284,14 @@ class Binned(penchant.Estimator):
 
 
 # Registered by the hooks.
-ARCHITECTURES = [StatisticsPerceptron, StatisticsConv]
-ESTIMATORS = [Mine, MineF, Nwj, InfoNceEstimator, SmileEstimator, Ksg, GaussianInformation, Binned]
+ARCHITECTURES: list[type[penchant.Architecture]] = [StatisticsPerceptron, StatisticsConv]
+ESTIMATORS: list[type[penchant.Estimator]] = [
+    Mine,
+    MineF,
+    Nwj,
+    InfoNceEstimator,
+    SmileEstimator,
+    Ksg,
+    GaussianInformation,
+    Binned,
+]

@@ -48,8 +48,8 @@ def estimate(
     hidden = HIDDEN * max(0.0, value - coarse)
 
     def with_order(order: Tensor) -> float:
-        found, offset, _ = binned_information(in_x, in_z[order])
-        return float(found.mean()) - offset
+        information, offset, _ = binned_information(in_x, in_z[order])
+        return float(information.mean()) - offset
 
     nulls = shuffled(with_order, pairs, options.shuffles, context.generator("binned"))
     return answer(

@@ -18,11 +18,11 @@ from penchant_mine.numerics.information.kraskov import kraskov
 from penchant_mine.numerics.information.pairs import (
     Pairs,
     is_discrete,
-    looks_deterministic,
     normal_scores,
+    seems_deterministic,
 )
 
-NEXT_TO_NOTHING = 1e-9  # standard deviations of the noise that parts equal values
+NEGLIGIBLE = 1e-9  # standard deviations of the noise that parts equal values
 FEW_DIMENSIONS = 6  # of a pair: up to 3 + 3, where neighbours are near enough
 COARSER = 10  # times as many neighbours, for the comparison with another scale
 LEAST_DOUBT = 0.02  # nats: smaller differences are not worth a warning
@@ -53,8 +53,8 @@ def estimate(
     value = float(contributions.mean())
 
     def with_order(order: Tensor) -> float:
-        found = kraskov(pairs.x, pairs.z[order], options.neighbours)
-        return float(found.mean())
+        shuffled_values = kraskov(pairs.x, pairs.z[order], options.neighbours)
+        return float(shuffled_values.mean())
 
     # The first partition is drawn before the null, further ones after it.
     groups = min(options.subsets, len(pairs.x) // fewest)
@@ -106,24 +106,24 @@ def _jittered(values: Tensor, generator: Generator) -> Tensor:
         device="cpu",
         dtype=torch.float64,
     )
-    parted = exact + NEXT_TO_NOTHING * noise.to(exact.device)
+    parted = exact + NEGLIGIBLE * noise.to(exact.device)
     # Constant columns stay constant.
     return torch.where(exact.std(0) > 0, parted, 0.0)
 
 
 def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
     """What speaks against distances, before and after equal values were parted."""
-    found = []
+    doubts = []
     if is_discrete(given.x) or is_discrete(given.z):
-        found.append(
+        doubts.append(
             "many samples are equal, but neighbour distances are meant for continuous variables"
         )
-    if looks_deterministic(pairs.x, pairs.z) or looks_deterministic(pairs.z, pairs.x):
-        found.append(
+    if seems_deterministic(pairs.x, pairs.z) or seems_deterministic(pairs.z, pairs.x):
+        doubts.append(
             "one variable looks like a continuous function of the other, whose information is "
             "infinite: the value says little"
         )
-    return found
+    return doubts
 
 
 def _bias_left(
@@ -179,14 +179,16 @@ def _at_least(pairs: Pairs, neighbours: int) -> dict[str, tuple[float, float]]:
     columns = pairs.x.shape[1] + pairs.z.shape[1]
     if columns == 2:
         return {}
-    lengths = [normal_scores(each.norm(dim=1, keepdim=True)) for each in (pairs.x, pairs.z)]
-    contributions = kraskov(*lengths, neighbours)
+    x_lengths, z_lengths = (
+        normal_scores(each.norm(dim=1, keepdim=True)) for each in (pairs.x, pairs.z)
+    )
+    contributions = kraskov(x_lengths, z_lengths, neighbours)
     error = float(contributions.std()) / math.sqrt(len(contributions))
-    found = {"the lengths of x and z alone": (float(contributions.mean()), error)}
+    bounds = {"the lengths of x and z alone": (float(contributions.mean()), error)}
     if len(pairs.x) > 2 * columns:
         scores = [normal_scores(each) for each in (pairs.x, pairs.z)]
-        found["correlations alone"] = gaussian_information(*scores)[:2]
-    return found
+        bounds["correlations alone"] = gaussian_information(*scores)[:2]
+    return bounds
 
 
 def _subsets(
@@ -210,8 +212,8 @@ def _subsets(
             part = kraskov(pairs.x[rows], pairs.z[rows], options.neighbours)
             values.append(float(part.mean()))
         # The whole has `groups` times the samples of a subset.
-        found = torch.tensor(values, device="cpu", dtype=torch.float64)
-        variances.append(float(found.var()) / groups)
-        means.append(float(found.mean()))
+        estimates = torch.tensor(values, device="cpu", dtype=torch.float64)
+        variances.append(float(estimates.var()) / groups)
+        means.append(float(estimates.mean()))
     variance = sum(variances) / PARTITIONS
     return math.sqrt(variance), sum(means) / PARTITIONS

@@ -11,7 +11,7 @@ import torch
 from penchant_numerics import ensembles
 from penchant_numerics.estimates import Information
 from penchant_numerics.significance import ErrorTerm, combined_error
-from penchant_numerics.statistics import null_of
+from penchant_numerics.statistics import NO_NULL, null_of
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import (
@@ -30,7 +30,7 @@ from penchant_mine.numerics.information.bounds import (
     InfoNce,
     Smile,
 )
-from penchant_mine.numerics.information.pairs import Pairs, looks_deterministic
+from penchant_mine.numerics.information.pairs import Pairs, seems_deterministic
 from penchant_mine.numerics.information.stacked_training import (
     Pairing,
     Recipe,
@@ -191,7 +191,7 @@ def _report(
 ) -> Information:
     value = float(trained.held_out.mean())
     training = float(trained.training.mean())
-    null = null_of(nulls.held_out) if nulls is not None else {}
+    null = null_of(nulls.held_out) if nulls is not None else NO_NULL
     share = options.held_out
     # Each value has the error of its own samples.
     sampling = _sampling(trained.held_out, trained.sampling_error, share)
@@ -212,7 +212,9 @@ def _report(
         value=value,
         training=training,
         stderr=stderr,
-        **null,
+        null=null["null"],
+        null_spread=null["null_spread"],
+        null_stderr=null["null_stderr"],
         warnings=(*pairs.warnings, *doubts, *_deterministic(pairs)),
         over=OVER,
         count=options.trainings,
@@ -250,7 +252,7 @@ def _sampling(
 
 def _deterministic(pairs: Pairs) -> list[str]:
     for one, other, text in ((pairs.x, pairs.z, "z of x"), (pairs.z, pairs.x, "x of z")):
-        if looks_deterministic(one, other):
+        if seems_deterministic(one, other):
             return [
                 f"{text} looks like a continuous function, whose mutual information is infinite: "
                 "the value says little"
@@ -266,23 +268,23 @@ def _doubts(
     stderr: float,
 ) -> list[str]:
     """Reasons not to trust the value."""
-    found = _ceilings(options, trained, value)
+    doubts = _ceilings(options, trained, value)
     # The best state came last: there was more to gain.
     best = trained.best_step.double().median()
     if trained.steps == options.steps and float(best) > 0.9 * trained.steps:
-        found.append(
+        doubts.append(
             f"the value was still rising when training stopped after {trained.steps} steps: more "
             "steps would give more"
         )
     # A gap that is larger than errors and than a twentieth of the value.
     if training - value > max(0.05, 0.05 * abs(value), 3 * stderr):
-        found.append(
+        doubts.append(
             f"training samples give {training:.3g}, held-out samples {value:.3g}: the networks "
             "learnt samples by heart, and the value is too low"
         )
     if trained.held_out_count < 50:
-        found.append(f"only {trained.held_out_count} held-out samples")
-    return found
+        doubts.append(f"only {trained.held_out_count} held-out samples")
+    return doubts
 
 
 def _ceilings(
@@ -291,19 +293,19 @@ def _ceilings(
     value: float,
 ) -> list[str]:
     """Is the value near what samples, batches or contrasts can show at most?"""
-    found = []
+    ceilings = []
     # The error of log E e^T grows with e^value over the number of samples.
     count = trained.held_out_count
     ceiling = math.log(count)
     if value > ceiling - SAMPLES_MARGIN:
-        found.append(
+        ceilings.append(
             f"the value is near log({count}) = {ceiling:.3g} or above: more than held-out samples "
             "can vouch for"
         )
     # The same holds for the batches that networks learn from.
     pairs = options.batch * options.shifts
     if options.name in EXPONENTIAL and value > math.log(pairs) - BATCH_MARGIN:
-        found.append(
+        ceilings.append(
             f"the value is near log({pairs}) = {math.log(pairs):.3g}, of the marginal pairs a "
             "step: a larger batch or more shifts may give more"
         )
@@ -312,5 +314,5 @@ def _ceilings(
         most = math.log(1 + contrasts)
         if value > most - BATCH_MARGIN:
             text = f"the value is near its largest possible, log({1 + contrasts}) = {most:.3g}"
-            found.append(text)
-    return found
+            ceilings.append(text)
+    return ceilings

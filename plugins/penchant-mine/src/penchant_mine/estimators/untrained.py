@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from penchant_numerics.estimates import Information
-from penchant_numerics.statistics import null_of
+from penchant_numerics.statistics import NO_NULL, null_of
 from torch import Generator, Tensor
 
 from penchant_mine.numerics.information.pairs import Pairs
@@ -56,12 +56,14 @@ def answer(
             f"the value is near log({samples}), the largest value that {samples} samples can show"
         )
     # What was not shuffled has no null, rather than a null of 0.
-    null = null_of(nulls) if nulls else {}
+    null = null_of(nulls) if nulls else NO_NULL
     return Information(
         value=value,
         training=value,
         stderr=stderr,
-        **null,
+        null=null["null"],
+        null_spread=null["null_spread"],
+        null_stderr=null["null_stderr"],
         warnings=tuple(doubts),
         over=over,
         count=count,

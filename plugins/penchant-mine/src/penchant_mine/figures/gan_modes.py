@@ -77,7 +77,7 @@ def _panel(
     top, null = 0.0, None
     for position, name in enumerate(VARIANTS):
         values = result.arrays[f"{key}-by-training-{name}"]
-        found = result.quantities[f"{key}-{name}"]
+        quantity = result.quantities[f"{key}-{name}"]
         # Trainings at the left of their mean.
         axes.plot(
             [position - 0.15] * len(values),
@@ -88,20 +88,20 @@ def _panel(
         )
         top = max(top, values.max())
         # A mean that says nothing is left out.
-        if found.missing:
+        if quantity.missing:
             continue
-        null = found.null
+        null = quantity.null
         # One training has no error.
-        error = None if found.stderr is None else 2 * found.stderr
+        error = None if quantity.stderr is None else 2 * quantity.stderr
         axes.errorbar(
             [position + 0.1],
-            [found.value],
+            [quantity.value],
             error,
             fmt="_",
             color=ORANGE,
             markersize=14,
         )
-        top = max(top, found.value + (error or 0.0), null)
+        top = max(top, quantity.value + (error or 0.0), null)
     if key == "kl" and "kl-uniform" in result.quantities:
         level = result.quantities["kl-uniform"].value
         axes.axhline(level, color=RED, linestyle="--", label="uniform cloud")

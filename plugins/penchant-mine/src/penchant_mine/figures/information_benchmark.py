@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import penchant
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import COLOURS, FAINT, captioned, heat_map
 
@@ -30,12 +31,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _farthest(result: penchant.Result) -> str:
     """How far estimates are from the truth at most."""
-    found = []
+    distances = []
     truth = result.arrays["truth"]
     for label in labels_in(result):
         away = np.abs(result.arrays[f"estimate-{label}"] - truth).max()
-        found.append(f"{label} {away:.2g}")
-    return f"Largest distance from the truth in nats: {', '.join(found)}."
+        distances.append(f"{label} {away:.2g}")
+    return f"Largest distance from the truth in nats: {', '.join(distances)}."
 
 
 def labels_in(result: penchant.Result) -> list[str]:
@@ -50,7 +51,7 @@ def labels_in(result: penchant.Result) -> list[str]:
 
 
 def _curves(result: penchant.Result) -> Figure:
-    """Truth and estimates over the grid, and below it the errors, a column a map."""
+    """Truth and estimates over the grid, and below it the errors, one column per map."""
     maps = result.arrays["maps"]
     chosen = np.unique(maps)
     names = result.labels["maps"]
@@ -83,8 +84,8 @@ def _curves(result: penchant.Result) -> Figure:
 
 def _column(
     result: penchant.Result,
-    above,
-    below,
+    above: Axes,
+    below: Axes,
     own: np.ndarray,
 ) -> None:
     grid = result.arrays["parameters"][own]
@@ -102,15 +103,17 @@ def _column(
         # Two standard errors, in both panels.
         values = result.arrays[f"estimate-{label}"][own]
         errors = 2 * result.arrays[f"estimate-{label}-stderr"][own]
-        style = {"fmt": "o-", "color": COLOURS[number % len(COLOURS)], "linewidth": 0.9}
-        above.errorbar(
-            grid[order],
-            values[order],
-            errors[order],
-            label=label,
-            **style,
-        )
-        below.errorbar(grid[order], (values - truth)[order], errors[order], **style)
+        colour = COLOURS[number % len(COLOURS)]
+        for panel, shown, name in ((above, values, label), (below, values - truth, None)):
+            panel.errorbar(
+                grid[order],
+                shown[order],
+                errors[order],
+                fmt="o-",
+                color=colour,
+                linewidth=0.9,
+                label=name,
+            )
     below.axhline(
         0,
         color=FAINT,

@@ -68,9 +68,9 @@ def _errors(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(6.4, 0.38 * len(names) + 1.6))
     axes = figure.subplots()
     positions = np.arange(len(names))
-    found = [result.quantities[f"error-{name}"] for name in names]
-    values = [100 * quantity.value for quantity in found]
-    errors = [200 * quantity.stderr for quantity in found]
+    quantities = [result.quantities[f"error-{name}"] for name in names]
+    values = [100 * quantity.value for quantity in quantities]
+    errors = [200 * (quantity.stderr or 0.0) for quantity in quantities]
     axes.errorbar(
         values,
         positions,
@@ -91,7 +91,8 @@ def _errors(result: penchant.Result) -> Figure:
     )
     axes.set_yticks(positions, names)
     axes.invert_yaxis()
-    chance = 100 * found[0].null
+    assert quantities[0].null is not None  # the share of the other classes
+    chance = 100 * quantities[0].null
     axes.set(xlabel=f"misclassified, % (most frequent class: {chance:.0f})", xlim=(0, None))
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
     return figure

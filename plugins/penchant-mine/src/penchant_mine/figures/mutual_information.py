@@ -11,7 +11,7 @@ CAPTION = "Held-out mutual information with two standard errors; dashed: shuffle
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """Information along training; where there is one step only, one point an estimator."""
+    """Information along training; where there is one step only, one point per estimator."""
     variables = f"I({result.options['first']}; {result.options['second']})"
     labels = labels_in(result)
     # A curve needs two steps.

@@ -55,7 +55,7 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
     for variant in options.variants:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
     classifier = _classifier_state(options, context)
-    found = list(context.map(measure, items, shared=classifier))
+    shards = list(context.map(measure, items, shared=classifier))
     test = context.data.test
     quantities: dict[str, penchant.Quantity] = {}
     # Labels that are no classes come as a column.
@@ -64,11 +64,11 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
         "samples-data": shown(scaled(test.inputs)),
         "labels": labels[:POINTS],
     }
-    # There may be fewer test samples than were asked for.
+    # There may be fewer test samples than requested.
     judged = min(options.samples, len(test.inputs))
     for number, variant in enumerate(options.variants):
         start = number * options.trainings
-        rows = found[start : start + options.trainings]
+        rows = shards[start : start + options.trainings]
         quantities |= _quantities(variant, rows, judged)
         for key in ("samples", "reconstructions", "embeddings"):
             arrays[f"{key}-{variant}"] = rows[0][key]
@@ -122,18 +122,18 @@ def _warn_if_nothing_was_learnt(
     """Say so where a reconstruction says no more of its sample than of another."""
     label = f"reconstruction-accuracy-{variant}"
     if label in quantities:
-        found = quantities[label]
-        away = found.value - found.null
+        quantity, better = quantities[label], 1
     else:
         label = f"reconstruction-error-{variant}"
-        found = quantities[label]
-        away = found.null - found.value
+        quantity, better = quantities[label], -1
+    assert quantity.null is not None  # that of another sample
+    away = better * (quantity.value - quantity.null)
     # Two errors beyond the null is the least that counts as learnt.
-    error = math.hypot(found.stderr or 0.0, found.null_spread or 0.0)
+    error = math.hypot(quantity.stderr or 0.0, quantity.null_spread or 0.0)
     if away <= 2 * error:
         context.warn(
-            f"{variant}: nothing was learnt, {label} is {found.value:.3g} and that of another "
-            f"sample {found.null:.3g}: train longer"
+            f"{variant}: nothing was learnt, {label} is {quantity.value:.3g} and that of another "
+            f"sample {quantity.null:.3g}: train longer"
         )
 
 
@@ -144,7 +144,7 @@ def _note(options: BidirectionalReconstruction, context: penchant.Context) -> No
     )
     context.conventions["null"] = "reconstructions paired with other samples"
     if data.classes:
-        judge = "the classifier" if len(data.shape) == 3 else "likeliest of one normal a mode"
+        judge = "the classifier" if len(data.shape) == 3 else "likeliest of one normal per mode"
         context.conventions["modes"] = (
             f"of as many samples of the decoder as test samples, by {judge}; captured with at "
             f"least {CAPTURED:g} of its due samples; null: test data"
@@ -184,12 +184,12 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             f"{variant}, training {training}: the networks diverged; a smaller learning_rate than "
             f"{recipe.learning_rate:g} may help"
         )
-    found = _judged(context, test, again)
-    found |= _modes(context, test, made)
-    found["samples"] = shown(made)
-    found["reconstructions"] = shown(again)
-    found["embeddings"] = z[:POINTS, :2]
-    return found
+    numbers = _judged(context, test, again)
+    numbers |= _modes(context, test, made)
+    numbers["samples"] = shown(made)
+    numbers["reconstructions"] = shown(again)
+    numbers["embeddings"] = z[:POINTS, :2]
+    return numbers
 
 
 def _judged(
@@ -200,12 +200,12 @@ def _judged(
     """Scores of reconstructions, and of the null: each with the sample after its own."""
     labels = context.data.test.labels[: len(test)]
     classify = _classifier(context)
-    found: dict[str, Any] = _scores(test, again, labels, classify)
+    numbers: dict[str, Any] = _scores(test, again, labels, classify)
     following = again.roll(1, 0)
     others = _scores(test, following, labels, classify)
     for key, value in others.items():
-        found[f"null-{key}"] = value
-    return found
+        numbers[f"null-{key}"] = value
+    return numbers
 
 
 def _modes(context: penchant.Context, test: Tensor, made: Tensor) -> dict[str, float]:
@@ -222,8 +222,8 @@ def _modes(context: penchant.Context, test: Tensor, made: Tensor) -> dict[str, f
             return {}
     assert judge is not None  # there are classes
     share = torch.bincount(train.labels, minlength=classes).to(torch.float64) / len(train.labels)
-    found, null = (coverage(judge(each), share, captured=CAPTURED) for each in (made, test))
-    return {"modes": found["modes"], "null-modes": null["modes"]}
+    covered, null = (coverage(judge(each), share, captured=CAPTURED) for each in (made, test))
+    return {"modes": covered["modes"], "null-modes": null["modes"]}
 
 
 @torch.no_grad()
@@ -266,14 +266,14 @@ def _scores(
     # Images too small for one window have no similarity.
     if test.ndim == 4 and scales_for(min(test.shape[2:])):
         pointwise["similarity"], _ = ms_ssim(test, again, span=2.0)
-    found = {}
+    scores = {}
     for key, values in pointwise.items():
-        found[key] = float(values.mean())
-        found[f"{key}-stderr"] = float(values.std()) / math.sqrt(len(values))
+        scores[key] = float(values.mean())
+        scores[f"{key}-stderr"] = float(values.std()) / math.sqrt(len(values))
     if classify is not None:
         right = classify(again) == labels
-        found["accuracy"] = float(right.double().mean())
-    return found
+        scores["accuracy"] = float(right.double().mean())
+    return scores
 
 
 def _classifier_network(

@@ -60,10 +60,10 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     for variant in VARIANTS:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
     classifier = _classifier(options, context)
-    found = list(context.map(measure, items, shared=classifier))
+    shards = list(context.map(measure, items, shared=classifier))
     by_variant = {
-        "gan": found[: options.trainings],
-        "mine": found[options.trainings :],
+        "gan": shards[: options.trainings],
+        "mine": shards[options.trainings :],
     }
     # Numbers of every training, and their means.
     quantities = _quantities(context, by_variant)
@@ -83,12 +83,12 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
         quantities,
         arrays,
         labels={"quoted": tuple(QUOTED)},
-        missing=tuple(name for name, found in quantities.items() if found.missing),
+        missing=tuple(name for name, shards in quantities.items() if shards.missing),
     )
 
 
 def _check(data: Data) -> None:
-    """Refuse data whose modes nobody can tell apart."""
+    """Refuse data whose modes cannot be told apart."""
     if not data.classes and data.train.labels.numel() != len(data.train.labels):
         raise penchant.Error(
             "gan-modes needs labels that are classes, or one number per sample, to define modes"
@@ -112,7 +112,7 @@ def _note(options: GanModes, context: penchant.Context) -> None:
     judge = (
         "a classifier of digits trained in the run"
         if images
-        else "likeliest of one normal a mode, within 4 standard deviations"
+        else "likeliest of one normal per mode, within 4 standard deviations"
     )
     context.conventions["modes"] = (
         f"{judge}; captured with at least {options.captured:g} of its due samples"
@@ -244,8 +244,8 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             f"{variant}, training {training}: the generator diverged; a smaller learning_rate than "
             f"{recipe.learning_rate:g} may help"
         )
-    found = _covered(context, samples, training)
-    return {**found, "information": information, "samples": shown(samples)}
+    covered = _covered(context, samples, training)
+    return {**covered, "information": information, "samples": shown(samples)}
 
 
 def _covered(context: penchant.Context, samples: Tensor, training: int) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _covered(context: penchant.Context, samples: Tensor, training: int) -> dict[
     counts = torch.bincount(labels, minlength=modes)
     share = counts.to(torch.float64) / len(labels)
     captured = options.captured
-    found: dict[str, Any] = coverage(judge(samples), share, captured=captured)
+    numbers: dict[str, Any] = coverage(judge(samples), share, captured=captured)
     # As many test data as samples, where there are as many.
     fresh = scaled(data.test.inputs)[: len(samples)]
     others = {"null": fresh}
@@ -265,8 +265,8 @@ def _covered(context: penchant.Context, samples: Tensor, training: int) -> dict[
         others["uniform"] = uniform_cloud(data.train.inputs, len(samples), generator)
     for name, points in others.items():
         judged = coverage(judge(points), share, captured=captured)
-        found |= {f"{name}-{key}": value for key, value in judged.items()}
-    return found
+        numbers |= {f"{name}-{key}": value for key, value in judged.items()}
+    return numbers
 
 
 def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
@@ -274,7 +274,7 @@ def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
     if data.classes:
         return data.train.labels, data.classes
     along = data.train.labels.flatten()
-    # Cuts at equal frequency, from at most so many labels.
+    # Cuts at equal frequency, from a limited number of labels.
     positions = torch.linspace(
         0,
         1,
@@ -332,17 +332,17 @@ def _players(
     variant: str,
     device: torch.device,
 ) -> Players:
-    """Networks number 0, 1, 2 of a seed; the third only where information is wanted."""
+    """Networks number 0, 1, 2 of a seed; the third only where information is estimated."""
     if len(shape) == 3:
         makers = _image_makers(options, shape)
     else:
         makers = _point_makers(options, shape)
     if variant != "mine":
         makers.pop("statistics")
-    made: dict[str, nn.Module | None] = {"statistics": None}
+    made = {}
     for number, (name, make) in enumerate(makers.items()):
         made[name] = constructed(make, seed + number).to(device)
-    return Players(**made)
+    return Players(made["generator"], made["discriminator"], made.get("statistics"))
 
 
 Makers = dict[str, Callable[[], nn.Module]]

@@ -28,8 +28,8 @@ def run(options: InformationBenchmark, context: penchant.Context) -> penchant.Re
     truth = np.array(known)
     labels = [estimator.label for estimator in context.estimators("mutual-information")]
     shape = (len(labels), len(cells), options.repeats)
-    found = list(context.map(measure, _items(*shape)))
-    table = _table(found, shape)
+    shards = list(context.map(measure, _items(*shape)))
+    table = _table(shards, shape)
     maps = [options.maps.index(name) for name, _ in cells]
     parameters = [value for _, value in cells]
     arrays: dict[str, Any] = {
@@ -52,7 +52,7 @@ def _items(
     cells: int,
     repeats: int,
 ) -> list[dict[str, int]]:
-    """One shard an estimator, cell and draw, in this order."""
+    """One shard per estimator, cell and draw, in this order."""
     items = []
     for number in range(estimators):
         for position in range(cells):

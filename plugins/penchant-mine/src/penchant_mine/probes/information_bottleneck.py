@@ -9,7 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.ensembles import constructed
-from penchant_numerics.statistics import mean_and_stderr, null_of, paired_difference
+from penchant_numerics.statistics import NO_NULL, mean_and_stderr, null_of, paired_difference
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.generative import InformationBottleneck
@@ -28,7 +28,7 @@ from penchant_mine.numerics.recipes import recipe_from
 
 SWEPT = "mine-gaussian"
 BASELINE = "baseline"
-NOISE_ALONE = {
+NOISE_ONLY = {
     "mine-gaussian": "noise-gaussian",
     "mine-propagated": "noise-propagated",
     "mine-additive": "noise-additive",
@@ -49,11 +49,11 @@ SWEEPS = {
 
 OVER = "trainings and test samples"
 
-Rows = list[dict[str, Any]]  # what shards found, a row a training
+Rows = list[dict[str, Any]]  # what shards found, one row per training
 
 
 def run(options: InformationBottleneck, context: penchant.Context) -> penchant.Result:
-    """Train every row, and the Gaussian encoder for every beta: one shard a training."""
+    """Train every row, and the Gaussian encoder for every beta: one shard per training."""
     # Rows first, then the sweep over beta.
     cells = [{"row": name, "beta": options.beta_mine} for name in options.rows]
     cells += [{"row": SWEPT, "beta": beta} for beta in options.betas or ()]
@@ -61,12 +61,12 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
     for number, cell in enumerate(cells):
         for training in range(options.trainings):
             items.append({**cell, "cell": number, "training": training})
-    found = list(context.map(measure, items))
+    shards = list(context.map(measure, items))
     # Trainings of one cell stand together.
     groups = []
-    for start in range(0, len(found), options.trainings):
+    for start in range(0, len(shards), options.trainings):
         end = start + options.trainings
-        groups.append(found[start:end])
+        groups.append(shards[start:end])
     labels = context.data.test.labels
     quantities: dict[str, penchant.Quantity] = {}
     table = dict(zip(options.rows, groups))
@@ -161,8 +161,8 @@ def _information(
     if classifier.row.encoder == "plain":
         return {}
     # From above: no statistics network can be fooled here.
-    found, z = _from_density(classifier, test, recipe, generator)
-    if found.get("density", 0.0) > math.log(len(z)) - 0.05:
+    numbers, z = _from_density(classifier, test, recipe, generator)
+    if numbers.get("density", 0.0) > math.log(len(z)) - 0.05:
         context.warn(
             f"the density of a Gaussian encoder tells all {len(z)} test inputs apart: its "
             f"information is log({len(z)}) or more, whatever is hidden from the estimator"
@@ -170,7 +170,7 @@ def _information(
     # From below: what a fresh statistics network finds.
     estimate = context.estimator("mutual-information")(test, z)
     return {
-        **found,
+        **numbers,
         "lower": estimate.value,
         "lower-stderr": estimate.stderr,
         "untrained-lower": estimate.null,
@@ -187,12 +187,12 @@ def _from_density(
     row = classifier.row
     with torch.no_grad():
         z, mean, sigma = classifier.encode(test, recipe, generator)
-    found = {}
+    numbers = {}
     if row.encoder == "gaussian":
-        found["upper"], found["upper-stderr"] = information_upper_bound(mean, sigma)
+        numbers["upper"], numbers["upper-stderr"] = information_upper_bound(mean, sigma)
     if row.encoder == "gaussian" and not row.input_noise:
-        found["density"], found["density-stderr"] = information_from_density(z, mean, sigma)
-    return found, z
+        numbers["density"], numbers["density-stderr"] = information_from_density(z, mean, sigma)
+    return numbers, z
 
 
 def _quantities(
@@ -215,16 +215,16 @@ def _quantities(
     for key, label in NAMES.items():
         if key not in rows[0]:
             continue
-        value, stderr, df = _with_error(rows, key)
+        value, own_error, own_df = _with_error(rows, key)
         # What an untrained encoder has, or what the estimator finds for shuffled pairs.
         nulls = [row[f"untrained-{key}"] for row in rows]
-        null = {} if None in nulls else null_of(nulls)
+        null = NO_NULL if None in nulls else null_of(nulls)
         quantities[f"{label}-{name}"] = penchant.Quantity(
             value,
-            stderr=stderr,
+            stderr=own_error,
             over="trainings",
             count=len(rows),
-            df=df,
+            df=own_df,
             unit="nats",
             **null,
         )
@@ -234,7 +234,7 @@ def _quantities(
 def _differences(name: str, table: dict[str, Rows]) -> dict[str, penchant.Quantity]:
     """A row against the baseline and against its own noise alone, training by training."""
     rows = table[name]
-    others = {"baseline": BASELINE, "noise": NOISE_ALONE.get(name)}
+    others = {"baseline": BASELINE, "noise": NOISE_ONLY.get(name)}
     quantities = {}
     for label, other in others.items():
         if other not in table or other == name:
@@ -267,7 +267,8 @@ def _answers(rows: Rows) -> np.ndarray:
 def _misclassified(rows: Rows) -> tuple[float, float, float]:
     """Mean, standard error and its freedom over trainings and the test samples they share."""
     wrong = _answers(rows)
-    return paired_difference(np.zeros_like(wrong), wrong)
+    mean, stderr, df = paired_difference(np.zeros_like(wrong), wrong)
+    return float(mean), float(stderr), float(df)
 
 
 def _with_error(rows: Rows, key: str) -> tuple[float, float, float | None]:
@@ -289,8 +290,8 @@ def _sweep(betas: tuple[float, ...], groups: list[Rows]) -> dict[str, Any]:
     errors = [_misclassified(rows) for rows in groups]
     arrays |= _with_stderr("error-by-beta", errors)
     for key, label in SWEEPS.items():
-        found = [_with_error(rows, key) for rows in groups]
-        arrays |= _with_stderr(label, found)
+        values = [_with_error(rows, key) for rows in groups]
+        arrays |= _with_stderr(label, values)
     return arrays
 
 

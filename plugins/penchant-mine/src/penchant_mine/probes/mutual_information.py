@@ -19,7 +19,7 @@ from penchant_mine.shared.positions import one_position
 LAYER = "layer:"
 NULL = ("null", "null_spread", "null_stderr")
 
-Rows = list[dict[str, Any]]  # what shards found, a row a step
+Rows = list[dict[str, Any]]  # what shards found, one row per step
 
 
 def run(options: MutualInformation, context: penchant.Context) -> penchant.Result:
@@ -37,18 +37,18 @@ def run(options: MutualInformation, context: penchant.Context) -> penchant.Resul
     items = []
     for number in range(len(labels)):
         items += [{"estimator": number, "step": step} for step in steps]
-    found = list(context.map(measure, items))
-    # One row an estimator, in the order of steps.
+    shards = list(context.map(measure, items))
+    # One row per estimator, in the order of steps.
     table = {}
     count = len(steps)
     for number, label in enumerate(labels):
         start = number * count
-        table[label] = found[start : start + count]
+        table[label] = shards[start : start + count]
     return _result(table, steps)
 
 
 def _steps(options: MutualInformation, context: penchant.Context) -> list[int | None]:
-    """The steps that training really reaches; one nameless step where no layer is asked for."""
+    """The steps that training really reaches; one nameless step where no layer is requested."""
     if not _asks_for_layer(options):
         return [None]
     trained = context.trained(options.eval_steps)
@@ -94,7 +94,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     estimator = scope.estimators("mutual-information")[item["estimator"]]
     estimate = estimator(x, z)
     # What a quantity needs, text included.
-    found = {
+    numbers = {
         "value": estimate.value,
         "training": estimate.training,
         "training-stderr": estimate.details.get("training_stderr"),
@@ -108,10 +108,12 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         "null_stderr": estimate.null_stderr,
     }
     of_training = estimate.details.get("training_null", {})
-    found |= {f"training-{name}": of_training.get(name) for name in NULL}
+    numbers |= {f"training-{name}": of_training.get(name) for name in NULL}
     if options.calibrate:
-        found |= calibrated_bias(context, item["estimator"], x, z, estimate.value, estimate.stderr)
-    return found
+        numbers |= calibrated_bias(
+            context, item["estimator"], x, z, estimate.value, estimate.stderr
+        )
+    return numbers
 
 
 def variable(
@@ -137,6 +139,7 @@ def variable(
             return nn.functional.one_hot(samples.labels, classes).to(context.dtype)
         return samples.labels.reshape(count, -1)
     # A layer is a function of the input, so declared noise is added to it.
+    assert step is not None  # `_steps` names them where a layer is chosen
     network = next(network for _, network in context.trained([step]))
     values = activations(network, name.removeprefix(LAYER), samples.inputs, positions)
     noise = torch.randn(

@@ -25,8 +25,8 @@ def calibrated_bias(
     x: Tensor,
     z: Tensor,
     value: float,
-    value_stderr: float,
-) -> dict[str, float]:
+    value_stderr: float | None,
+) -> dict[str, float | None]:
     """The error of estimator `number` for normal pairs for which it gives about this value.
 
     Args:
@@ -38,30 +38,33 @@ def calibrated_bias(
         value_stderr: Its standard error, which decides at what information the bias is taken.
 
     Returns:
-        `bias` and `bias-stderr`.
+        `bias` and `bias-stderr`, which is None for an estimator that states no error.
     """
-    # Where the value is beyond what so many pairs can show, calibration ends there.
+    # Where the value is beyond what this number of pairs can show, calibration ends there.
     most = LARGEST_SHARE * math.log(len(x))
-    wanted = min(max(0.0, value), most)
+    target = min(max(0.0, value), most)
     # Information of normal pairs, and what the estimator makes of it.
     known: list[tuple[float, float]] = []
-    stderr = 0.0
+    stderr: float | None = 0.0
     for turn in range(TURNS):
-        estimate = _on_normal_pairs(context, number, turn, wanted, x, z)
+        estimate = _on_normal_pairs(context, number, turn, target, x, z)
         stderr = estimate.stderr
-        known.append((wanted, float(estimate.value)))
+        known.append((target, float(estimate.value)))
         # The next guess, kept within what makes sense.
         following = min(max(0.0, _secant(known, value)), most)
-        if abs(estimate.value - value) <= 2 * estimate.stderr or following == wanted:
+        if abs(estimate.value - value) <= 2 * (stderr or 0.0) or following == target:
             break
-        wanted = following
+        target = following
     else:
         context.warn(
             f"no normal pairs were found for which the estimator gives {value:.3g}; its bias is "
             f"that for {known[-1][1]:.3g}"
         )
-    information, found = known[-1]
-    return {"bias": found - information, "bias-stderr": math.hypot(stderr, value_stderr)}
+    information, estimated = known[-1]
+    bias_stderr = None
+    if stderr is not None and value_stderr is not None:
+        bias_stderr = math.hypot(stderr, value_stderr)
+    return {"bias": estimated - information, "bias-stderr": bias_stderr}
 
 
 def _on_normal_pairs(
@@ -73,15 +76,15 @@ def _on_normal_pairs(
     z: Tensor,
 ) -> Information:
     """An estimate for normal pairs with this much information, as many and as large as x and z."""
-    sizes = [math.prod(each.shape[1:]) for each in (x, z)]
-    rho = correlation_for(information, min(sizes))
+    x_size, z_size = math.prod(x.shape[1:]), math.prod(z.shape[1:])
+    rho = correlation_for(information, min(x_size, z_size))
     generator = context.generator("calibration", turn)
-    drawn = correlated(Setting(*sizes), rho, len(x), generator)
+    drawn = correlated(Setting(x_size, z_size), rho, len(x), generator)
     pairs = [each.to(x.device, x.dtype) for each in drawn]
     estimator = context.scope("calibration", turn).estimators("mutual-information")[number]
     before = list(context.warnings)
-    estimate = estimator(*pairs)
-    # What is to be said of normal pairs is not said of the samples.
+    estimate: Information = estimator(*pairs)
+    # Warnings about normal pairs are not warnings about the samples.
     context.warnings[:] = before
     return estimate
 
@@ -91,12 +94,12 @@ def _secant(known: list[tuple[float, float]], value: float) -> float:
 
     One of slope 1 where there is one point, or they go down.
     """
-    here, found = known[-1]
+    here, estimate = known[-1]
     slope = 1.0
     if len(known) > 1:
         before, found_before = known[-2]
-        rise = (found - found_before) / (here - before)
+        rise = (estimate - found_before) / (here - before)
         if rise > 0.05:
             slope = rise
-    missing = value - found
+    missing = value - estimate
     return here + missing / slope

@@ -68,15 +68,15 @@ def _rows(
     layer: str,
     count: int,
 ) -> Tensor:
-    """One row a sample."""
+    """One row per sample."""
     if isinstance(out, Tensor) and out.ndim and len(out) == count:
         return out.reshape(count, -1)
     if out is None:
-        found = "was not called"
+        actual = "was not called"
     elif isinstance(out, Tensor):
-        found = f"gives {tuple(out.shape)}"
+        actual = f"gives {tuple(out.shape)}"
     else:
-        found = f"gives {type(out).__name__}"
+        actual = f"gives {type(out).__name__}"
     raise penchant.Error(
-        f"layer {layer!r} {found} for {count} samples, expected a tensor with a row for each"
+        f"layer {layer!r} {actual} for {count} samples, expected a tensor with a row for each"
     )

@@ -12,6 +12,6 @@ HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 
 def mode_count(values: list[float], null: float) -> penchant.Quantity:
     """A mean count of modes; trainings that agree by chance leave half a mode open, each."""
-    found = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
+    quantity = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
     least = HALF_A_MODE / math.sqrt(len(values))
-    return attrs.evolve(found, stderr=max(found.stderr or 0.0, least))
+    return attrs.evolve(quantity, stderr=max(quantity.stderr or 0.0, least))

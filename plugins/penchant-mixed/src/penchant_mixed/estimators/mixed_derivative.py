@@ -22,7 +22,7 @@ from torch import Tensor
 from penchant_mixed import declarations
 
 LARGEST_MATRIX = 8192  # inputs; the matrix takes 512 MiB
-PROBES = 4  # random signs a network for the trace, where the matrix is not formed
+PROBES = 4  # random signs per network for the trace, where the matrix is not formed
 
 
 def estimate(
@@ -35,9 +35,9 @@ def estimate(
     architecture = context.architecture
     size = math.prod(architecture.shape)
     if architecture.outputs > 2:
-        found = f"found {architecture.outputs} outputs"
-        raise penchant.Error(f"mixed-derivative needs one output or two logits, {found}")
-    # The whole matrix where it fits, else as many pairs as were asked for.
+        actual = f"found {architecture.outputs} outputs"
+        raise penchant.Error(f"mixed-derivative needs one output or two logits, {actual}")
+    # The whole matrix where it fits, else the requested number of pairs.
     if options.leading is None and size > LARGEST_MATRIX:
         need = f"the whole matrix of {size} inputs takes {8 * size**2 / 2**30:.1f} GiB"
         raise penchant.Error(f"{need}: set leading = k for the first k directions")
@@ -54,7 +54,7 @@ def estimate(
 
 
 def _a_shard(networks: int) -> int:
-    """At least four networks a shard and at most 64 shards: each keeps a matrix on the disk."""
+    """At least four networks per shard and at most 64 shards: each keeps a matrix on the disk."""
     fewest = math.ceil(networks / 64)
     return max(4, fewest)
 
@@ -192,8 +192,8 @@ def _unconverged(options: declarations.MixedDerivative, pairs: Eigenpairs) -> tu
     worst = float(pairs.residuals.max() / pairs.values[0])
     what = f"the {options.leading} leading pairs have not converged in {pairs.passes} passes"
     how_far = f"largest residual {worst:.2g} of the first eigenvalue"
-    asked = f"asked for {options.tolerance:g}"
-    return (f"{what}: {how_far}, {asked}; raise iterations",)
+    requested = f"tolerance {options.tolerance:g}"
+    return (f"{what}: {how_far}, {requested}; raise iterations",)
 
 
 def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivative, Iterator[State]]:

@@ -25,8 +25,8 @@ from torch import Tensor
 from penchant_nad.declarations.directions import GradientCovariance
 from penchant_nad.numerics.equal_parts import left_out_spectra
 
-SHARD = 32  # networks a shard
-MANY_INPUTS = 10_000  # differences in so many take long, where one backward pass would do
+SHARD = 32  # networks per shard
+MANY_INPUTS = 10_000  # finite differences in more take long, where one backward pass would do
 STACK = 0.25  # of the budget, for stacked parameters; activations need the rest
 
 
@@ -43,8 +43,8 @@ def estimate(
             "gradient-covariance needs one output or two logits, "
             f"found {architecture.outputs} outputs"
         )
-    drawers: set[str] = set()
-    rows = _gradients_of_shards(options, context, networks, drawers)
+    samplers: set[str] = set()
+    rows = _gradients_of_shards(options, context, networks, samplers)
     size = torch.Size(architecture.shape).numel()
     if options.method == "finite-difference" and size > MANY_INPUTS:
         context.warn(
@@ -54,22 +54,22 @@ def estimate(
     # Large inputs and few networks: their gradients say all, and are smaller than the matrix.
     if by_rows(networks, size):
         together = torch.cat(list(rows))
-        found = directions_of_rows(together, centred=options.centred)
+        moment = directions_of_rows(together, centred=options.centred)
     else:
-        found = _streamed(rows, networks, size, centred=options.centred)
+        moment = _streamed(rows, networks, size, centred=options.centred)
     conventions = _conventions(
         options,
         outputs=architecture.outputs,
-        drawers=drawers,
+        samplers=samplers,
     )
-    return dataclasses.replace(found, conventions=conventions)
+    return dataclasses.replace(moment, conventions=conventions)
 
 
 def _gradients_of_shards(
     options: GradientCovariance,
     context: penchant.Context,
     networks: int,
-    drawers: set[str],
+    samplers: set[str],
 ) -> Iterator[Tensor]:
     """Gradients (networks, D) of one shard after another; notes how networks were drawn."""
     shards = context.map(
@@ -79,7 +79,7 @@ def _gradients_of_shards(
         shared={"point": shared_point(options, context)},
     )
     for shard in shards:
-        drawers.add(shard["drawer"])
+        samplers.add(shard["drawer"])
         yield torch.as_tensor(shard["gradients"], device=context.device)
 
 
@@ -98,12 +98,14 @@ def _streamed(
     for shard in itertools.chain([first], rows):
         moment.add(shard)
         latest = torch.cat([latest, shard])[-len(moment.parts) :]
-    found = directions_of(moment, centred=centred)
+    directions = directions_of(moment, centred=centred)
     # Parts that differ by a network would be taken for spread.
     if networks % len(moment.parts):
-        spectra = left_out_spectra(moment, latest, centred=centred, rank=len(found.eigenvalues))
-        found = dataclasses.replace(found, jackknife=spectra)
-    return found
+        spectra = left_out_spectra(
+            moment, latest, centred=centred, rank=len(directions.eigenvalues)
+        )
+        directions = dataclasses.replace(directions, jackknife=spectra)
+    return directions
 
 
 def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
@@ -124,14 +126,14 @@ def _conventions(
     options: GradientCovariance,
     *,
     outputs: int,
-    drawers: set[str],
+    samplers: set[str],
 ) -> dict[str, str]:
     uncentred = "uncentred (the definition)"
     return {
         "second moment": "centred (the published code)" if options.centred else uncentred,
         "gradient": _gradient(options),
         "output": "the only one" if outputs == 1 else "second logit minus first",
-        "drawer": " and ".join(sorted(drawers)),
+        "drawer": " and ".join(sorted(samplers)),
     }
 
 
@@ -165,18 +167,18 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     together = _networks_at_once(context, indices[0])
     starts = range(0, len(indices), together)
     blocks = [indices[start : start + together] for start in starts]
-    found, drawers = [], set()
+    rows, samplers = [], set()
     report = context.progress(len(indices), "networks of a shard")
     done = 0
     for drawn in draw_ahead(context.architecture, blocks):
-        drawers.add(drawn.drawer)
+        samplers.add(drawn.sampler)
         for part in _reported_parts(context.options, drawn):
-            found.append(_gradients_of(context, part))
+            rows.append(_gradients_of(context, part))
             done += len(part)
             report(done)
     return {
-        "gradients": torch.cat(found),
-        "drawer": " and ".join(sorted(drawers)),
+        "gradients": torch.cat(rows),
+        "drawer": " and ".join(sorted(samplers)),
     }
 
 
@@ -216,8 +218,8 @@ def _gradients_of(context: penchant.Context, drawn: Ensemble) -> Tensor:
 
     # Gradients take networks at a time, differences take images.
     if options.method == "autograd":
-        return memory.halving(take, SHARD, what="networks a pass")
-    return memory.halving(take, chunk_size(context.device), what="images a pass")
+        return memory.halving(take, SHARD, what="networks per pass")
+    return memory.halving(take, chunk_size(context.device), what="images per pass")
 
 
 def _take_gradients(

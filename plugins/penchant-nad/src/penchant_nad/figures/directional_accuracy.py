@@ -138,7 +138,7 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
         result, result.arrays["test-accuracy"], label="test accuracy", limits=(0.5, 1.0)
     )
     beside = "crosses mark mirror images, light grey what was not measured"
-    found = {
+    figures = {
         "frequency-map": captioned(
             accuracy,
             f"Test accuracy by frequency; zero frequency in the centre, {beside}.",
@@ -149,12 +149,12 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
     steps = result.arrays["steps-to-loss"]
     if np.isfinite(steps).any():
         drawn = frequency_map(result, steps, label="steps to the target loss")
-        found["steps-map"] = captioned(
+        figures["steps-map"] = captioned(
             drawn,
             f"Steps by frequency; {beside} or never reached that loss.",
             title="Steps to a small loss by frequency",
         )
-    return found
+    return figures
 
 
 def _accuracy_by_size(result: penchant.Result) -> Figure:
@@ -163,7 +163,7 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
     errors = known_error(result, "accuracy-by-size")
     figure = Figure(figsize=SIZE)
     axes = figure.subplots()
-    # One curve a direction, shades along the index.
+    # One curve per direction, shades along the index.
     chosen = _some(len(indices))
     for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
         axes.errorbar(
@@ -227,7 +227,7 @@ def _loss_curve(
     error = result.arrays.get("loss-curves-stderr")
     if error is None:
         return
-    # A band of two standard errors; below zero a logarithmic axis has no place.
+    # A band of two standard errors; a logarithmic axis cannot show what is below zero.
     half = 2 * _running_mean(error[number])
     low = np.maximum(smooth - half, smooth / 10)
     axes.fill_between(
@@ -241,7 +241,7 @@ def _loss_curve(
 
 
 def _some(count: int) -> list[int]:
-    """Places of at most so many directions that a legend can name them."""
+    """Positions of as many directions as a legend can name."""
     shown = min(SHOWN, count)
     positions = np.linspace(0, count - 1, shown)
     whole = {round(position) for position in positions}

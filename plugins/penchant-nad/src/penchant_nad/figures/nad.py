@@ -29,8 +29,8 @@ def headline(result: penchant.Result) -> str | None:
     text = f"{counted} of {size} lie above the null"
     if rank.is_significant:
         text += f" (effective rank {rank.value:.0f}, {rank.null:.0f} without a preference)"
-    looks = described(result.arrays["directions"][:above], result.shape or ())
-    return f"{text}: {looks}." if looks else f"{text}."
+    patterns = described(result.arrays["directions"][:above], result.shape or ())
+    return f"{text}: {patterns}." if patterns else f"{text}."
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -85,8 +85,8 @@ def _eigenvalues(result: penchant.Result) -> Figure:
 
 def _count_above(result: penchant.Result) -> int | None:
     """How many directions lie above the null; None where there is no null."""
-    found = result.quantities.get("directions-above-null")
-    return None if found is None else int(found.value)
+    count = result.quantities.get("directions-above-null")
+    return None if count is None else int(count.value)
 
 
 def _directions(

@@ -135,7 +135,7 @@ def _curvature(result: penchant.Result) -> Figure:
 
 
 def _loss_curves(result: penchant.Result) -> Figure:
-    """Training loss of the linear model, one curve a frequency."""
+    """Training loss of the linear model, one curve per frequency."""
     curves = result.arrays["loss-curves"]
     half = 2 * result.arrays["loss-curves-stderr"]
     chosen = result.arrays["curve-frequencies"]
@@ -151,7 +151,7 @@ def _loss_curves(result: penchant.Result) -> Figure:
             linewidth=1.1,
             label=str(chosen[number]),
         )
-        # A band of two standard errors; below zero a logarithmic axis has no place.
+        # A band of two standard errors; a logarithmic axis cannot show what is below zero.
         low = np.maximum(curve - half[number], curve / 10)
         axes.fill_between(
             steps,

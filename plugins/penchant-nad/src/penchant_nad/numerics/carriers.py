@@ -43,8 +43,8 @@ def poisoned(
 
     # The projection is replaced; the rest of the channel stays.
     plane = planes[rows, pairs % channels]
-    wanted = epsilon * (2 * (labels % 2) - 1).to(images.dtype)
-    missing = wanted - (plane * chosen).sum(1)
+    target = epsilon * (2 * (labels % 2) - 1).to(images.dtype)
+    missing = target - (plane * chosen).sum(1)
     planes[rows, pairs % channels] = plane + missing[:, None] * chosen
     return planes.reshape(images.shape)
 

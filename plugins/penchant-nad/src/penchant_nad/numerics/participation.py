@@ -25,11 +25,11 @@ def without_rounding(eigenvalues: Tensor) -> Tensor:
     size = max(len(eigenvalues), 1)
     rounding = size * torch.finfo(eigenvalues.dtype).eps
     floor = rounding * eigenvalues.abs().max()
-    nothing = torch.zeros_like(eigenvalues)
+    zeros = torch.zeros_like(eigenvalues)
     return torch.where(
         eigenvalues > floor,
         eigenvalues,
-        nothing,
+        zeros,
     )
 
 
@@ -49,31 +49,31 @@ def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:
 def directions_90(eigenvalues: Tensor) -> float:
     """How many leading eigenvalues carry 90 % of their sum."""
     sums = eigenvalues.clamp(min=0).cpu().cumsum(0)
-    wanted = SHARE * sums[-1]
-    fewer = (sums < wanted).sum()
+    share = SHARE * sums[-1]
+    fewer = (sums < share).sum()
     return float(fewer + 1)
 
 
-def place_of_90(eigenvalues: Tensor) -> float:
+def position_of_90(eigenvalues: Tensor) -> float:
     """Where 90 % are reached, with the part of the last eigenvalue that is needed.
 
-    >>> place_of_90(torch.tensor([6.0, 2.0, 2.0], device="cpu"))
+    >>> position_of_90(torch.tensor([6.0, 2.0, 2.0], device="cpu"))
     2.5
     """
     sums = eigenvalues.clamp(min=0).cpu().cumsum(0)
-    wanted = SHARE * sums[-1]
-    # Whole eigenvalues first, then the part of the next one that is still wanted.
-    whole = int((sums < wanted).sum())
-    before = torch.zeros_like(wanted)
+    share = SHARE * sums[-1]
+    # Whole eigenvalues first, then the missing share of the next one.
+    whole = int((sums < share).sum())
+    before = torch.zeros_like(share)
     if whole:
         before = sums[whole - 1]
-    part = (wanted - before) / (sums[whole] - before)
+    part = (share - before) / (sums[whole] - before)
     return whole + float(part)
 
 
 def position_stderr(spectra: Tensor) -> float | None:
     """The standard error of `directions_90` from spectra (parts, k) with one part left out."""
-    positions = [place_of_90(spectrum) for spectrum in spectra]
+    positions = [position_of_90(spectrum) for spectrum in spectra]
     error = jackknife(positions)
     if error is None:
         return None
@@ -82,7 +82,7 @@ def position_stderr(spectra: Tensor) -> float | None:
 
 def position_null(spectra: Tensor) -> Null:
     """The null of `directions_90`, from spectra (draws, k) without an effect."""
-    positions = [place_of_90(spectrum) for spectrum in spectra]
+    positions = [position_of_90(spectrum) for spectrum in spectra]
     counts = [directions_90(spectrum) for spectrum in spectra]
     # The spread of positions, and of rounding them up.
     null = null_of(positions)

@@ -39,11 +39,11 @@ def frequencies(inputs: int, stride: int) -> list[int]:
     """
     folded = inputs // stride
     highest = inputs // 2
-    found = []
+    frequencies = []
     for frequency in range(1, highest + 1):
         if 2 * frequency % folded:
-            found.append(frequency)
-    return found
+            frequencies.append(frequency)
+    return frequencies
 
 
 class Accuracies(NamedTuple):
@@ -73,13 +73,13 @@ def bayes_accuracies(
     for k in range(1, stride):
         aliases = aliases + power[(index + k * folded) % size]
 
-    # Where the filter lets nothing through, nothing can be told, whatever is folded onto it.
+    # Where the filter lets nothing through, nothing can be learnt, whatever is folded onto it.
     signal = power[index]
     ratios = (signal / aliases).sqrt()
     g = torch.where(signal > 0, ratios, torch.zeros_like(ratios))
     factors = (1.0, math.sqrt(stride / 2), math.sqrt(stride) / 2)
-    found = [torch.special.ndtr(ratio * g * factor) for factor in factors]
-    return Accuracies(*found)
+    accuracies = [torch.special.ndtr(ratio * g * factor) for factor in factors]
+    return Accuracies(*accuracies)
 
 
 def pooling_matrix(taps: Tensor, stride: int) -> Tensor:

@@ -27,15 +27,15 @@ class VarianceParts(NamedTuple):
     All are unbiased for polynomials of second degree, so the first may be below 0.
     """
 
-    alone: float
+    single: float
     within: float
     across: float
 
     @property
     def stderr(self) -> float:
         """The root of their sum, single groups not below 0; NaN where they are not numbers."""
-        alone = self.alone if self.alone > 0 or math.isnan(self.alone) else 0.0
-        return math.sqrt(alone + self.within + self.across)
+        single = self.single if self.single > 0 or math.isnan(self.single) else 0.0
+        return math.sqrt(single + self.within + self.across)
 
 
 def two_sample_jackknife(statistic: Statistic, groups: int) -> VarianceParts:
@@ -87,8 +87,8 @@ def _pairs_within(left_out: Array) -> float:
     """
     groups = len(left_out)
     pairs = groups * (groups - 1) / 2
-    apart = ~np.eye(groups, dtype=bool)
-    values = np.where(apart, left_out - left_out[apart].mean(), 0.0)
+    distinct = ~np.eye(groups, dtype=bool)
+    values = np.where(distinct, left_out - left_out[distinct].mean(), 0.0)
     effects = values.sum(1)
     left = np.square(values).sum() / 2 - np.square(effects).sum() / (groups - 2)
     # one product among those that are left when two groups are gone

@@ -28,7 +28,7 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
     basis = named_basis(options, context, networks=options.basis_networks)
     indices = chosen_indices(options, basis)
 
-    # All networks are looked at in one point, along the same directions.
+    # All networks are measured at one point, along the same directions.
     shape = context.architecture.shape
     noise = torch.randn(
         shape,
@@ -137,7 +137,7 @@ def _excesses(arrays: dict[str, Any], context: penchant.Context) -> dict[str, pe
         "largest-excess": ("gradient-norm", "bound"),
         "largest-markov-excess": ("exceedance", "markov-bound"),
     }
-    found = {}
+    quantities = {}
     for name, (measured, bound) in sides.items():
         scores = lemma_2.excess(arrays, measured, bound)
         fields = largest_deviation(
@@ -145,7 +145,7 @@ def _excesses(arrays: dict[str, Any], context: penchant.Context) -> dict[str, pe
             generator=context.generator(name),
             two_sided=False,
         )
-        found[name] = penchant.Quantity(
+        quantities[name] = penchant.Quantity(
             **fields, over="networks", count=context.options.networks, unit="standard errors"
         )
-    return found
+    return quantities

@@ -200,8 +200,8 @@ def _by_size(
     values = values.reshape(len(sizes), -1, options.trainings)
     # The probe's own number of samples stands first; here it takes its position.
     order = np.argsort(sizes)
-    found = accuracies.accuracy_arrays("accuracy-by-size", values[order], options.test)
-    return {"train-sizes": np.array(sizes)[order], **found}
+    arrays = accuracies.accuracy_arrays("accuracy-by-size", values[order], options.test)
+    return {"train-sizes": np.array(sizes)[order], **arrays}
 
 
 def _of_basis(

@@ -29,8 +29,8 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
     if options.directions is None:
         most = most_directions(plane, networks=options.networks)
         if most < size:
-            found = f"networks must be at least {size}, found {options.networks}"
-            raise penchant.Error(f"flipping needs all {size} NADs: {found}")
+            actual = f"networks must be at least {size}, found {options.networks}"
+            raise penchant.Error(f"flipping needs all {size} NADs: {actual}")
     nads = nad_basis(
         options.directions,
         plane,

@@ -28,35 +28,35 @@ NULL_DRAWS = 20  # isotropic architectures that are simulated
 def run(options: Nad, context: penchant.Context) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
     if context.network_kind == "trained":
-        found = _of_one_network(options, context)
+        moment = _of_one_network(options, context)
     else:
         if context.has("dataset"):
             raise penchant.Error("NADs of fresh networks need no data: leave the dataset out")
-        found = context.estimator("directions")(networks=options.networks)
-    refuse_zero(found.eigenvalues, found.vectors.shape[1])
-    _warn_of_unseen_inputs(found, context)
+        moment = context.estimator("directions")(networks=options.networks)
+    refuse_zero(moment.eigenvalues, moment.vectors.shape[1])
+    _warn_of_unseen_inputs(moment, context)
     arrays: dict[str, Tensor | np.ndarray] = {
-        "eigenvalues": participation.without_rounding(found.eigenvalues),
-        "directions": found.vectors[: options.keep],
+        "eigenvalues": participation.without_rounding(moment.eigenvalues),
+        "directions": moment.vectors[: options.keep],
     }
     # How sure eigenvalues are, where the estimator tells.
-    left_out = left_out_spectra(found)
+    left_out = left_out_spectra(moment)
     if left_out is not None:
         arrays["eigenvalues-stderr"] = participation.eigenvalue_stderr(left_out)
-    if found.residuals is not None:
-        arrays["residuals"] = found.residuals
+    if moment.residuals is not None:
+        arrays["residuals"] = moment.residuals
 
     # What they would be without a preference, index by index.
-    null = _null(found, context)
+    null = _null(moment, context)
     if null is not None:
         mean = null.mean(0)
         arrays["null-edges"] = mean[[-1, 0]]
         arrays["null-eigenvalues"] = mean
         arrays["null-eigenvalues-spread"] = null.std(0)
     if options.store_matrix:
-        arrays["second-moment"] = _matrix(found)
-    quantities = _quantities(found, left_out, null, context.generator("above null"))
-    _warn_of_few_networks(found, quantities, context)
+        arrays["second-moment"] = _matrix(moment)
+    quantities = _quantities(moment, left_out, null, context.generator("above null"))
+    _warn_of_few_networks(moment, quantities, context)
     if context.network_kind == "trained":
         quantities = {
             name: attrs.evolve(each, over=each.over.replace("networks", "samples"))
@@ -78,10 +78,13 @@ def _of_one_network(options: Nad, context: penchant.Context) -> Directions:
     try:
         rows = sample_input_gradients(network, chosen)
     except ValueError as error:
-        raise penchant.Error(f"{error}; unit = 0 looks at one of them") from None
+        raise penchant.Error(f"{error}; unit = 0 chooses the first of them") from None
     context.conventions["gradient"] = f"autograd, at {len(rows)} training samples"
     context.conventions["output"] = differentiated(context.architecture.outputs)
-    return directions_of_gradients(rows)
+    try:
+        return directions_of_gradients(rows)
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
 
 
 def _warn_of_unseen_inputs(found: Directions, context: penchant.Context) -> None:
@@ -105,7 +108,7 @@ def _warn_of_few_networks(
     quantities: dict[str, penchant.Quantity],
     context: penchant.Context,
 ) -> None:
-    """With one vector a network there are as many directions as networks."""
+    """With one vector per network there are as many directions as networks."""
     size = found.vectors.shape[1]
     if found.networks < size and found.squared_norms is not None:
         # An estimate that is centred has one direction less.
@@ -151,7 +154,7 @@ def left_out_spectra(found: Directions) -> Tensor | None:
 def _null(found: Directions, context: penchant.Context) -> Tensor | None:
     """Spectra (draws, k) of isotropic architectures with the same norms.
 
-    There are none without one vector a network.
+    There are none without one vector per network.
     """
     if found.squared_norms is None:
         return None

@@ -64,9 +64,9 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
     """Estimate both moments group by group and compare them."""
     estimators = context.estimators("directions")
     if len(estimators) != 2:
-        found = f"found {len(estimators)}"
+        actual = f"found {len(estimators)}"
         raise penchant.Error(
-            f"nad-agreement compares two estimators of the role directions, {found}"
+            f"nad-agreement compares two estimators of the role directions, {actual}"
         )
     size = math.prod(context.architecture.shape)
     count = math.ceil(options.networks / options.groups)
@@ -86,7 +86,7 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
         refuse_zero(of_groups, size)
         moments.append(of_groups)
 
-    # With one vector a network there are no more directions than networks.
+    # With one vector per network there are no more directions than networks.
     drawn = count * options.groups
     rank = min(size, drawn) if one_vector_each else size
     if rank < size:
@@ -113,12 +113,12 @@ def _moment(
     # Networks are numbered on: those of the first estimator, then those of the second.
     count = math.ceil(options.networks / options.groups)
     own = context.scope(first=(number * options.groups + group) * count)
-    found: Directions = own.estimators("directions")[number](networks=count)
-    if found.matrix is None and found.rows is None:
+    moment: Directions = own.estimators("directions")[number](networks=count)
+    if moment.matrix is None and moment.rows is None:
         raise penchant.Error(
             "nad-agreement needs estimators that give the whole matrix, found leading pairs only"
         )
-    return found
+    return moment
 
 
 def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
@@ -210,12 +210,12 @@ def known(number: float | None) -> float | None:
 
 def _rotated_spread(pair: Pair) -> float | None:
     """How far the correlation is from its null where one moment is rotated at random."""
-    found = rotated(
+    null = rotated(
         float(pair.first.mean(0).trace()),
         float(pair.second.mean(0).trace()),
         float(unbiased_square(pair.first)),
         float(unbiased_square(pair.second)),
         pair.first.shape[-1],
     )
-    # A moment that is isotropic within its noise looks the same from everywhere, or so it seems.
-    return known(found.null_spread) or None
+    # A moment that is isotropic within its noise has no preferred rotation.
+    return known(null.null_spread) or None

@@ -56,8 +56,8 @@ def _check_carriers(
     available: int,
 ) -> None:
     if len(set(options.carriers)) < len(options.carriers) or not options.carriers:
-        found = list(options.carriers)
-        raise penchant.Error(f"carriers must be indices that differ, found {found}")
+        carriers = list(options.carriers)
+        raise penchant.Error(f"carriers must be indices that differ, found {carriers}")
     # A carrier takes several NADs where there are more pairs of classes than channels.
     last = max(options.carriers)
     end = last + needed - 1
@@ -75,8 +75,8 @@ def _check_networks(
     last = max(options.carriers)
     end = last + needed
     if end > most_directions(plane, networks=options.networks):
-        found = f"found networks = {options.networks}"
-        raise penchant.Error(f"the carrier at {last} needs at least {end} networks, {found}")
+        actual = f"found networks = {options.networks}"
+        raise penchant.Error(f"the carrier at {last} needs at least {end} networks, {actual}")
 
 
 def train_poisoned(context: penchant.Context, item: Any) -> dict[str, Any]:

@@ -33,11 +33,11 @@ COMPARED = {
 def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
     """Simulate at every frequency and compare with the corrected theorem and lemma."""
     if options.inputs % options.stride or options.inputs < 4 * options.stride:
-        found = f"found {options.inputs} and {options.stride}"
+        actual = f"found {options.inputs} and {options.stride}"
         raise penchant.Error(
-            f"inputs must be a multiple of stride and at least four times it, {found}"
+            f"inputs must be a multiple of stride and at least four times it, {actual}"
         )
-    # Simulations, some frequencies a shard.
+    # Simulations, some frequencies per shard.
     chosen = pooling.frequencies(options.inputs, options.stride)[:: options.every]
     blocks = [chosen[start : start + SHARD] for start in range(0, len(chosen), SHARD)]
     rows = list(context.map(simulate, blocks))
@@ -143,7 +143,7 @@ def _curves(
 
     The means (frequencies, trainings) are over steps.
     """
-    # Few frequencies may be fewer than the curves that were asked for.
+    # There may be fewer frequencies than requested curves.
     positions = np.linspace(0, len(chosen) - 1, options.curves)
     picked = sorted({chosen[round(position)] for position in positions})
     rows = list(context.map(follow, picked))
@@ -186,7 +186,7 @@ def follow(context: penchant.Context, frequency: int) -> dict[str, Tensor]:
 def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """The largest deviation of each simulation from its theory, in standard errors."""
     options: PoolingTheory = context.options
-    found = {}
+    quantities = {}
     for name, (measured, theory) in COMPARED.items():
         # Of an accuracy, the error that this version of the theorem expects, and the one it has.
         stderr = own = arrays[f"{measured}-stderr"]
@@ -202,13 +202,13 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
             two_sided=True,
             spreads=own[known] / stderr[known],
         )
-        found[name] = penchant.Quantity(
+        quantities[name] = penchant.Quantity(
             **fields,
             over="simulations",
             count=options.simulations,
             unit="standard errors",
         )
-    return found
+    return quantities
 
 
 def _correlation(
@@ -221,9 +221,9 @@ def _correlation(
     followed = arrays["curve-frequencies"]
     positions = np.searchsorted(arrays["frequencies"], followed)
     order = -arrays["zeta"][positions]
-    found = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")
-    if not found:
+    quantities = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")
+    if not quantities:
         return {}
     stderr = rank_correlation_stderr(efforts, order, generator=context.generator("bootstrap"))
-    quantity = found["rank-correlation"]
+    quantity = quantities["rank-correlation"]
     return {"rank-correlation": attrs.evolve(quantity, stderr=stderr, count=efforts.shape[1])}

@@ -72,8 +72,8 @@ def _plane(shape: tuple[int, ...]) -> tuple[int, ...]:
     if len(shape) < 3:
         return shape
     if shape[0] != 1:
-        found = f"found shape {list(shape)}"
-        raise penchant.Error(f"a DFT basis needs inputs of one channel, {found}")
+        actual = f"found shape {list(shape)}"
+        raise penchant.Error(f"a DFT basis needs inputs of one channel, {actual}")
     return shape[1:]
 
 
@@ -132,7 +132,7 @@ def refuse_zero(moment: Tensor, size: int) -> None:
 def most_directions(context: penchant.Context, *, networks: int) -> int:
     """How many directions the estimator can find at most, before anything is drawn.
 
-    An estimator that takes one vector a network finds no more than there are networks.
+    An estimator that takes one vector per network finds no more than there are networks.
     """
     size = math.prod(context.architecture.shape)
     estimator = context.estimator("directions")
@@ -165,7 +165,7 @@ def check_indices(
 
 
 def chosen_indices(options: BasisOptions, basis: Basis) -> list[int]:
-    """The indices asked for; one beyond the basis is refused."""
+    """The requested indices; one beyond the basis is refused."""
     count = len(basis.vectors)
     indices = list(range(0, count, options.every))
     if options.indices is not None:

@@ -7,8 +7,8 @@ import numpy as np
 SLOW, FAST = (
     0.75,
     1.25,
-)  # mean frequency, relative to white noise, below and above which a word is said
-CENTRAL = 1.5  # energy in the central quarter, relative to its area, from which on it is said
+)  # mean frequency, relative to white noise, below and above which a word is used
+CENTRAL = 1.5  # energy in the central quarter, relative to its area, from which on it is mentioned
 
 
 def described(directions: np.ndarray, shape: tuple[int, ...]) -> str:

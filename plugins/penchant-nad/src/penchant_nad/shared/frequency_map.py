@@ -21,7 +21,7 @@ def frequency_map(
 
     Args:
         result: Its arrays `frequencies` and `grid` say where values belong.
-        values: One a direction; those that are not finite are light grey, as is what was not asked.
+        values: One per direction; light grey where they are not finite or were not requested.
         label: Name and unit of the values.
         limits: The ends of the colours.
     """

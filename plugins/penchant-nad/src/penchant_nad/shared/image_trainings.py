@@ -50,8 +50,8 @@ def _answers(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
 
 def _right(network: nn.Module, samples: Samples) -> Tensor:
     """On which samples the network is right (samples,)."""
-    found = predictions(outputs(network, samples.inputs))
-    return found == samples.labels
+    predicted = predictions(outputs(network, samples.inputs))
+    return predicted == samples.labels
 
 
 def one_channel(context: penchant.Context) -> penchant.Context:

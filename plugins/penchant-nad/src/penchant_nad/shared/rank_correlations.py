@@ -26,5 +26,5 @@ def rank_correlation_of(
         return {}
     # The null permutes one side.
     generator = context.generator("permutations")
-    found = rank_correlation(x, y, generator=generator)
-    return {"rank-correlation": penchant.Quantity(**found.fields(), over=over)}
+    correlation = rank_correlation(x, y, generator=generator)
+    return {"rank-correlation": penchant.Quantity(**correlation.fields(), over=over)}

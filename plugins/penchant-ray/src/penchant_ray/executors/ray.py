@@ -1,4 +1,4 @@
-"""Workers that are Ray tasks: Ray places them, reserves their devices, and says how they died."""
+"""Workers that are Ray tasks: Ray schedules them, reserves devices and reports how they ended."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def connect(options: Ray, workers: int | None = None) -> bool:
     if ray.is_initialized():
         return False
     if (options.address or "").startswith("ray://"):
-        found = f"found address {options.address!r}"
-        raise penchant.Error(f"the driver must be a machine of the cluster, {found}; use host:port")
+        actual = f"found address {options.address!r}"
+        raise penchant.Error(
+            f"the driver must be a machine of the cluster, {actual}; use host:port"
+        )
     where: dict[str, Any] = {"address": options.address}
     if options.address is None:
         cores = max(1, round(workers * options.cpus_per_worker)) if workers else None
@@ -35,8 +37,8 @@ def connect(options: Ray, workers: int | None = None) -> bool:
         ray.init(log_to_driver=False, logging_level=logging.WARNING, **where)
     except Exception as error:  # Ray has no class of its own for a start that fails
         ray.shutdown()
-        found = options.address or "this machine"
-        raise penchant.Error(f"there is no Ray cluster on {found}: {error}") from error
+        actual = options.address or "this machine"
+        raise penchant.Error(f"there is no Ray cluster on {actual}: {error}") from error
     # Ray would end the command at SIGTERM, which stops a run in good order.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, stops)

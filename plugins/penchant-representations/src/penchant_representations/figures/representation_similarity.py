@@ -69,15 +69,15 @@ def _map(panel: Axes, result: penchant.Result, name: str, title: str) -> None:
 
 
 def _names(panel: Axes, which: str, names: tuple[str, ...]) -> None:
-    """Names of layers, or every so many of them."""
+    """Names of layers, or of every n-th where there are many."""
     every = -(-len(names) // _MOST)
-    places = range(0, len(names), every)
-    texts = [names[place] for place in places]
+    positions = range(0, len(names), every)
+    texts = [names[position] for position in positions]
     if which == "x":
         rotation = 90 if max(map(len, texts)) > 3 else 0
-        panel.set_xticks(places, texts, rotation=rotation, fontsize=6)
+        panel.set_xticks(positions, texts, rotation=rotation, fontsize=6)
     else:
-        panel.set_yticks(places, texts, fontsize=6)
+        panel.set_yticks(positions, texts, fontsize=6)
 
 
 def _corresponding(result: penchant.Result) -> Figure:
@@ -86,7 +86,7 @@ def _corresponding(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(3.6 * len(measures) + 1, 3.8), layout="constrained")
     panels = figure.subplots(1, len(measures), squeeze=False)[0]
     i, j = result.arrays["corresponding"].T
-    places = np.arange(len(i))
+    positions = np.arange(len(i))
     first, second = result.labels["layers"], result.labels["second layers"]
     names = [
         first[a] if first[a] == second[b] else f"{first[a]} | {second[b]}" for a, b in zip(i, j)
@@ -97,10 +97,10 @@ def _corresponding(result: penchant.Result) -> Figure:
             if key in result.arrays:
                 values, errors = result.arrays[key][i, j], result.arrays[f"{key}-stderr"][i, j]
                 panel.errorbar(
-                    places, values, errors, fmt="o-", color=colour, markersize=3, label=label
+                    positions, values, errors, fmt="o-", color=colour, markersize=3, label=label
                 )
         null = result.arrays[f"{name}-null"]
-        panel.plot(places, null, "--", color=ORANGE, label="shuffled samples")
+        panel.plot(positions, null, "--", color=ORANGE, label="shuffled samples")
         panel.set_title(TITLES[name], fontsize=9)
         panel.set_ylabel("similarity", fontsize=8)
         panel.set_xlabel("corresponding layers", fontsize=8)

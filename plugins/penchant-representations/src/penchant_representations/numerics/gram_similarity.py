@@ -81,13 +81,13 @@ def shared_neighbours(N: Tensor, M: Tensor) -> Tensor:
 
 def roots(K: Tensor) -> list[Tensor]:
     """Factors A (n, r) of norm 1 with A A' in proportion to each Gram matrix (n, n), centred."""
-    found = []
+    roots = []
     for each in K:
         values, vectors = torch.linalg.eigh(each)
         kept = values > values[-1] * len(each) * torch.finfo(torch.float32).eps
         scaled = vectors[:, kept] * values[kept].sqrt()
-        found.append(scaled / scaled.norm())
-    return found
+        roots.append(scaled / scaled.norm())
+    return roots
 
 
 def procrustes(A: list[Tensor], B: list[Tensor]) -> Tensor:

@@ -110,11 +110,11 @@ def layer_grams(
     """
     count = len(inputs)
     wide = accumulation_dtype(inputs.device)
-    found: dict[str, Tensor] = {}
+    grams: dict[str, Tensor] = {}
 
     def hook(name: str) -> Any:
         def seen(module: nn.Module, given: Any, made: Any) -> None:
-            if name in found:
+            if name in grams:
                 return
             tensor = _tensor(made)
             assert tensor is not None
@@ -131,13 +131,13 @@ def layer_grams(
                     f"layer {name!r} gives the same for all {count} samples of a minibatch, "
                     "expected features that differ; leave it out by `layer_names`"
                 )
-            found[name] = (centred @ centred.T).to(wide)
+            grams[name] = (centred @ centred.T).to(wide)
 
         return seen
 
     with torch.no_grad():
         _with_hooks(network, {name: hook(name) for name in names}, inputs)
-    return torch.stack([found[name] for name in names])
+    return torch.stack([grams[name] for name in names])
 
 
 def _with_hooks(network: nn.Module, hooks: dict[str, Any], inputs: Tensor) -> None:

@@ -77,9 +77,9 @@ class Comparison:
         first = np.stack(self.tables["first"])[chosen].mean(0)
         second = np.stack(self.tables["second"])[chosen].mean(0)
         lengths = np.sqrt(np.maximum(first, 0))[:, None] * np.sqrt(np.maximum(second, 0))
-        found: np.ndarray = np.full_like(mean, np.nan)
-        np.divide(mean, lengths, out=found, where=lengths > 0)
-        return found
+        similarity: np.ndarray = np.full_like(mean, np.nan)
+        np.divide(mean, lengths, out=similarity, where=lengths > 0)
+        return similarity
 
     def null(self, name: str) -> np.ndarray:
         """Similarity of corresponding layers with shuffled samples, (shuffles, pairs)."""

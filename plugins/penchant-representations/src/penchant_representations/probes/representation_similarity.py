@@ -92,10 +92,10 @@ def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -
 
 def _ends(context: penchant.Context) -> list[tuple[int, nn.Module]]:
     """The first and the last state of a trajectory, or the end of the training alone."""
-    found: list[tuple[int, nn.Module]] = []
+    ends: list[tuple[int, nn.Module]] = []
     for state in context.trained():
-        found[1:] = [state]
-    return found
+        ends[1:] = [state]
+    return ends
 
 
 def _second(
@@ -160,15 +160,15 @@ def _compared(
 ) -> Comparison:
     """All layers of two networks, minibatch after minibatch."""
     options: RepresentationSimilarity = context.options
-    found = Comparison(pairs, options.measures, options.neighbours, options.shuffles)
+    comparison = Comparison(pairs, options.measures, options.neighbours, options.shuffles)
     tell = context.progress(options.groups, "minibatches")
     for number, batch in enumerate(inputs.split(len(inputs) // options.groups)):
         K = _grams(first, batch, options)
         L = K if second.module is first.module else _grams(second, batch, options)
         generator = context.generator("shuffles", number) if null else None
-        found.add(K, L, generator)
+        comparison.add(K, L, generator)
         tell(number + 1)
-    return found
+    return comparison
 
 
 def _grams(network: Network, batch: Tensor, options: RepresentationSimilarity) -> Tensor:
@@ -180,15 +180,15 @@ def _grams(network: Network, batch: Tensor, options: RepresentationSimilarity) -
 
 
 def _arrays(name: str, trained: Comparison, drawn: Comparison | None) -> dict[str, Any]:
-    found = {
+    arrays = {
         f"{name}-layers": trained.similarity(name),
         f"{name}-layers-stderr": jackknife(trained.replicates(name)),
         f"{name}-null": trained.null(name).mean(0),
     }
     if drawn is not None:
-        found[f"{name}-untrained"] = drawn.similarity(name)
-        found[f"{name}-untrained-stderr"] = jackknife(drawn.replicates(name))
-    return found
+        arrays[f"{name}-untrained"] = drawn.similarity(name)
+        arrays[f"{name}-untrained-stderr"] = jackknife(drawn.replicates(name))
+    return arrays
 
 
 class _Fields(TypedDict):
@@ -218,7 +218,7 @@ def _quantities(
     null = trained.null(name)
     value, each = table[i, j].mean(), replicates[:, i, j].mean(1)
     last, each_last = table[i[-1], j[-1]], replicates[:, i[-1], j[-1]]
-    found = {
+    quantities = {
         name: penchant.Quantity(
             value, stderr=jackknife(each), **fields, **_shuffled(null.mean(1), value)
         ),
@@ -230,15 +230,15 @@ def _quantities(
         # on the same samples, so that what they share cancels
         before = drawn.similarity(name)[i, j].mean()
         gains = each - drawn.replicates(name)[:, i, j].mean(1)
-        found[f"{name}-gain"] = penchant.Quantity(
+        quantities[f"{name}-gain"] = penchant.Quantity(
             value - before, stderr=jackknife(gains), null=0.0, **fields
         )
     if options.second != "itself" and table.shape[1] > 1:
         share, chance = float((table[i].argmax(1) == j).mean()), 1 / table.shape[1]
-        found[f"{name}-identified"] = penchant.Quantity(
+        quantities[f"{name}-identified"] = penchant.Quantity(
             share, exact=True, null=chance, p=share_p_value(share, len(i), chance)
         )
-    return found
+    return quantities
 
 
 def _shuffled(draws: np.ndarray, value: float) -> Null:

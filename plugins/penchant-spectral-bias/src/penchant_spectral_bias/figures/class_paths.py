@@ -57,24 +57,26 @@ def _summary(result: penchant.Result) -> Figure:
 
 def _bars(axes: Axes, result: penchant.Result) -> None:
     """Bent paths beside straight lines, with their errors, for every kind of ends."""
-    found = {}
+    quantities = {}
     for name in KINDS:
         quantity = result.quantities.get(f"connected-{name}")
         if quantity is not None:
-            found[name] = quantity
-    positions = np.arange(len(found))
+            quantities[name] = quantity
+    positions = np.arange(len(quantities))
 
     # the null first, then what was found
-    shares = [each.null for each in found.values()]
-    errors = [each.null_stderr for each in found.values()]
-    axes.bar(positions - 0.2, shares, 0.38, yerr=errors, color=GREY, label="straight line")
-    shares = [each.value for each in found.values()]
-    errors = [each.stderr for each in found.values()]
-    axes.bar(positions + 0.2, shares, 0.38, yerr=errors, color=BLUE, label="bent path")
+    straight = np.array([(each.null, each.null_stderr) for each in quantities.values()], float)
+    bent = np.array([(each.value, each.stderr) for each in quantities.values()], float)
+    for side, table, colour, label in (
+        (-0.2, straight, GREY, "straight line"),
+        (0.2, bent, BLUE, "bent path"),
+    ):
+        shares, errors = table.T
+        axes.bar(positions + side, shares, 0.38, yerr=errors, color=colour, label=label)
 
-    # one end a line, and how many pairs there were
+    # one end per line, and how many pairs there were
     names = []
-    for name, each in found.items():
+    for name, each in quantities.items():
         ends = name.replace("-", "-\n", 1)
         names.append(f"{ends}\n({each.count})")
     axes.set_xticks(positions, names)

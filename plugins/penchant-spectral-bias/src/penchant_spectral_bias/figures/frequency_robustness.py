@@ -63,7 +63,7 @@ def _curves(axes: Axes, result: penchant.Result) -> None:
             color=colour,
             label=f"{frequencies[number]:g}",
         )
-    # what so many random functions leave of their mean
+    # what a number of random functions leaves of their mean
     floor = result.arrays["noise-floor"].mean(1)
     axes.plot(deltas, floor, ":", color=GREY, label="chance")
     axes.set(xlabel="perturbation delta", ylabel="amplitude / unperturbed", ylim=(0, None))

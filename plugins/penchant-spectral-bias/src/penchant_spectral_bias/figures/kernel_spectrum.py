@@ -106,8 +106,8 @@ def _grid_spectrum(result: penchant.Result) -> Figure:
     values = result.arrays["grid-spectrum"]
     figure = heat_map(
         values,
-        columns=np.arange(values.shape[1]),
-        rows=np.arange(1, len(values) + 1),
+        columns=range(values.shape[1]),
+        rows=range(1, len(values) + 1),
         xlabel="frequency (cycles)",
         ylabel="eigenvector n",
         label="|DFT| / sqrt(N)",

@@ -49,6 +49,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         )
     # what a network that learnt nothing has
     variance = result.quantities["manifold-loss"].null
+    assert variance is not None  # the probe gives it
     axes.axhline(variance, color=FAINT, linestyle=":", label="variance of the targets")
     axes.legend()
     caption = result.quantities["manifold-minus-plane"].sentence(

@@ -26,7 +26,7 @@ def headline(result: penchant.Result) -> str | None:
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """Spectrum and prediction over training, one panel a clip; their end; the peak itself."""
+    """Spectrum and prediction over training, one panel per clip; their end; the peak itself."""
     return {
         "amplitude": _spectra(result),
         "learnt-share": _final(result),

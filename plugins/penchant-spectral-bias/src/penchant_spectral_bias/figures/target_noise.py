@@ -51,7 +51,7 @@ def _curves(
     lines = result.arrays["frequencies"]
     of_panel, of_line = "amplitude", "frequency"
     if by == "frequencies":
-        # a panel a frequency, as in figures 3.4 a and b
+        # one panel per frequency, as in figures 3.4 a and b
         lines = result.arrays["amplitudes"]
         of_panel, of_line = of_line, of_panel
         values = values.swapaxes(0, 1)

@@ -29,7 +29,7 @@ def reconstructions(
         width: Hidden units of encoder and decoder.
         noise: Standard deviation of the noise.
         steps: Steps of training.
-        batch: Samples a step.
+        batch: Samples per step.
         learning_rate: Of Adam.
         generator: A generator on the CPU: of parameters, batches and noise.
 
@@ -54,9 +54,9 @@ def reconstructions(
         optimizer.step()
 
     # reconstructed without noise
-    found = outputs(network, flat)
-    error = (found - flat).double().square().mean()
-    return found.reshape(inputs.shape), float(error)
+    restored = outputs(network, flat)
+    error = (restored - flat).double().square().mean()
+    return restored.reshape(inputs.shape), float(error)
 
 
 def _drawn(size: int, features: int, width: int, seed: int) -> nn.Module:

@@ -22,7 +22,7 @@ class Paths(NamedTuple):
     """Paths between pairs of inputs, as straight pieces between pivots."""
 
     pivots: Tensor  # (paths, pivots, D)
-    connected: Tensor  # (paths,): every point that was looked at has the class
+    connected: Tensor  # (paths,): every evaluated point has the class
     certainty: Tensor  # (paths,): the smallest softmax probability of the class on the path
     length: Tensor  # (paths,): over that of the straight line
 
@@ -52,7 +52,7 @@ def bend(
         learning_rate: Of a step along the logit's gradient.
         momentum: Of the steps.
         pivots: Inner pivots to begin with.
-        resolution: Points looked at on every piece, which all must have the class.
+        resolution: Points evaluated on every piece, which all must have the class.
     """
     shape = starts.shape[1:]
     path = _straight(starts.flatten(1), ends.flatten(1), pivots)
@@ -67,7 +67,7 @@ def bend(
             # ends stay where they are
             bent = torch.cat([path[:, :1], inner, path[:, -1:]], dim=1)
             path = _spread(bent)
-    return _looked_at(network, path, shape, label, resolution)
+    return _losses_along(network, path, shape, label, resolution)
 
 
 def straight_lines(
@@ -78,13 +78,13 @@ def straight_lines(
     *,
     points: int,
 ) -> Paths:
-    """The straight lines between inputs, looked at in so many pieces."""
+    """The straight lines between inputs, evaluated at evenly spaced points."""
     shape = starts.shape[1:]
     path = _straight(starts.flatten(1), ends.flatten(1), points - 1)
-    return _looked_at(network, path, shape, label, 1)
+    return _losses_along(network, path, shape, label, 1)
 
 
-def _looked_at(
+def _losses_along(
     network: nn.Module,
     path: Tensor,
     shape: torch.Size,
@@ -111,12 +111,13 @@ def _straight(
     pivots: int,
 ) -> Tensor:
     """Evenly spaced pivots on straight lines, both ends included."""
-    like = {"device": starts.device, "dtype": starts.dtype}
-    share = torch.linspace(0, 1, pivots + 2, **like)[:, None]
+    shares = torch.linspace(0, 1, pivots + 2, device=starts.device, dtype=starts.dtype)
+    share = shares[:, None]
     # (paths, pivots, D)
     of_start = starts[:, None] * (1 - share)
     of_end = ends[:, None] * share
-    return of_start + of_end
+    pivots_on_lines: Tensor = of_start + of_end
+    return pivots_on_lines
 
 
 def _climb(
@@ -145,7 +146,8 @@ def _across(path: Tensor, force: Tensor) -> Tensor:
     lengths = between.norm(dim=2, keepdim=True)
     tangent = between / lengths.clamp(min=_TINY)
     along = (force * tangent).sum(2, keepdim=True)
-    return force - along * tangent
+    across: Tensor = force - along * tangent
+    return across
 
 
 def _spread(path: Tensor) -> Tensor:
@@ -157,12 +159,12 @@ def _spread(path: Tensor) -> Tensor:
     before = torch.ones(count - 1, count, device=path.device, dtype=path.dtype).triu(1)
     at = pieces @ before
     evenly = torch.linspace(0, 1, count, device=path.device, dtype=path.dtype)
-    wanted = at[:, -1:] * evenly
+    targets = at[:, -1:] * evenly
 
     # the piece on which that is, and how far along the piece
-    position = torch.searchsorted(at.contiguous(), wanted.contiguous(), right=True)
+    position = torch.searchsorted(at.contiguous(), targets.contiguous(), right=True)
     piece = (position - 1).clamp(0, count - 2)
-    rest = wanted - at.gather(1, piece)
+    rest = targets - at.gather(1, piece)
     length = pieces.gather(1, piece).clamp(min=_TINY)
     share = (rest / length)[..., None]
 
@@ -220,7 +222,7 @@ def classified(
     logits = outputs(network, inputs, chunk=CHUNK)
     keeps = logits.argmax(1) == label
     probability = logits.softmax(1)[:, label]
-    # a row a path again
+    # one row per path again
     rows = points.shape[:2]
     return keeps.reshape(rows), probability.reshape(rows)
 
@@ -249,8 +251,8 @@ def adversarial(
         leaf = moved.detach().requires_grad_()
         with torch.enable_grad():
             logits = network(leaf)
-            wanted = logits.log_softmax(1)[:, label]
-            gradient = torch.autograd.grad(wanted.sum(), leaf)[0]
+            targets = logits.log_softmax(1)[:, label]
+            gradient = torch.autograd.grad(targets.sum(), leaf)[0]
         done = _is_sure(logits, label, certainty)
         if bool(done.all()):
             break

@@ -59,7 +59,8 @@ def grid_spectrum(vectors: Tensor) -> Tensor:
     """
     transform = torch.fft.rfft(vectors)
     points = vectors.shape[1]
-    return transform.abs() / points**0.5
+    spectra: Tensor = transform.abs() / points**0.5
+    return spectra
 
 
 def grid_slope(vectors: Tensor) -> float:
@@ -100,20 +101,20 @@ def root_mean_squares(coefficients: Tensor, bins: int) -> Tensor:
 
 def learnt_share(
     coefficients: Tensor,
-    wanted: Tensor,
+    target: Tensor,
     bins: int,
 ) -> Tensor:
-    """How much of the wanted coefficients a function has in each bin, (..., bins): 0 none, 1 all.
+    """How much of a target a function has in each bin of coefficients, (..., bins): 0 none, 1 all.
 
     Args:
         coefficients: Those of the function, (..., N).
-        wanted: Those of what it should learn, (N,).
+        target: Those of what it should learn, (N,).
         bins: Neighbouring eigenvectors are taken together, as single coefficients are small.
     """
     parts = []
-    for first, last in bin_edges(len(wanted), bins):
-        inside = wanted[first:last]
-        # projection on what is wanted, over its square
+    for first, last in bin_edges(len(target), bins):
+        inside = target[first:last]
+        # projection on the target, over its square
         projection = coefficients[..., first:last] @ inside
         parts.append(projection / inside.square().sum())
     return torch.stack(parts, dim=-1)

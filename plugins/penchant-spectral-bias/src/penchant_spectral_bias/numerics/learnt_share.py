@@ -37,15 +37,16 @@ def learnt_share(
     0.25
     """
     bins = list(frequencies)
-    found = torch.fft.rfft(functions.double())
-    found = found[..., bins]
-    wanted = torch.fft.rfft(target.double())
-    wanted = wanted[..., bins]
+    transform = torch.fft.rfft(functions.double())
+    transform = transform[..., bins]
+    expected = torch.fft.rfft(target.double())
+    expected = expected[..., bins]
     # Re(f_k conj t_k)
-    of_real = found.real * wanted.real
-    of_imaginary = found.imag * wanted.imag
-    square = wanted.abs().square()
-    return (of_real + of_imaginary) / square
+    of_real = transform.real * expected.real
+    of_imaginary = transform.imag * expected.imag
+    square = expected.abs().square()
+    shares: Tensor = (of_real + of_imaginary) / square
+    return shares
 
 
 def mean_over_training(shares: Tensor) -> Tensor:

@@ -50,7 +50,8 @@ def normal_cloud(like: Tensor, *, generator: Generator) -> Tensor:
     drawn = torch.randn(like.shape, generator=generator, device="cpu", dtype=torch.float64)
     cloud = (drawn.to(like.device) @ root).to(like.dtype)
     away = cloud - cloud.mean(0)
-    return mean + away * (_spread(like) / _spread(away))
+    matched: Tensor = mean + away * (_spread(like) / _spread(away))
+    return matched
 
 
 def _spread(points: Tensor) -> Tensor:

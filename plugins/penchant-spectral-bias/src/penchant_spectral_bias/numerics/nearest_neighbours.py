@@ -21,7 +21,7 @@ def neighbour_probability(
     Args:
         points: Points (points, dimensions).
         labels: Their classes, 0 or 1.
-        queries: Where to look, (queries, dimensions).
+        queries: Points whose neighbours are searched, (queries, dimensions).
         neighbours: How many points vote.
     """
     from sklearn.neighbors import NearestNeighbors  # here: no shard needs it, and it takes a second

@@ -31,7 +31,7 @@ def unit_vector(network: nn.Module, generator: Generator) -> dict[str, Tensor]:
 
 
 def chunk_size(device: torch.device) -> int:
-    """Perturbed networks a pass, by device type (`make bench`)."""
+    """Perturbed networks per pass, by device type (`make bench`)."""
     if device.type == "cpu":
         return 4
     return 64
@@ -66,7 +66,8 @@ def perturbed_outputs(
 
     def output(parameters: dict[str, Tensor]) -> Tensor:
         outputs = torch.func.functional_call(network, (parameters, buffers), (inputs,))
-        return outputs[:, 0]
+        first: Tensor = outputs[:, 0]
+        return first
 
     blocks = []
     # some directions at a time, and for each of these all lengths

@@ -102,10 +102,10 @@ def _alternates(layers: list[nn.Module]) -> bool:
 def _linear_layers(layers: list[nn.Module]) -> Chain:
     chain = []
     for layer in layers[::2]:
-        bias = layer.bias
-        if bias is None:
-            bias = layer.weight.new_zeros(len(layer.weight))
-        chain.append((layer.weight, bias))
+        assert isinstance(layer, nn.Linear)  # `_is_chain` saw to it
+        weight: Tensor = layer.weight
+        bias: Tensor | None = layer.bias
+        chain.append((weight, weight.new_zeros(len(weight)) if bias is None else bias))
     return chain
 
 
@@ -258,7 +258,7 @@ def bend(function: PiecewiseLinear) -> Tensor:
 
 
 def aliasing_bound(function: PiecewiseLinear, samples: int) -> float:
-    """How far the DFT of so many samples may be from the transform, |n| <= samples / 2.
+    """How far the DFT of `samples` samples may be from the transform, |n| <= samples / 2.
 
     DFT_n / samples times the length adds the transforms at n + m samples; with equal ends and
     |f~(k)| <= bend / k^2 their sum is at most this.

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from penchant_numerics.precision import HOST
 from torch import Tensor
 
 from penchant_spectral_bias.numerics.piecewise_linear import Chain, spherical_bessel
 
 # Splitting polygons is a host step: a few numbers at a time, each depending on the last.
-_HOST = {"device": "cpu", "dtype": torch.float64}
+
 _ROUNDING = 1e-12
 _SAME_LINE = 1e-9  # edges closer than this lie on one line
 
@@ -67,9 +68,9 @@ def linear_regions(
 ) -> Regions:
     """The linear regions of one output of a chain on two inputs, in the square box^2."""
     low, high = box
-    square = torch.tensor([[low, low], [high, low], [high, high], [low, high]], **_HOST)
+    square = torch.tensor([[low, low], [high, low], [high, high], [low, high]], **HOST)
     # before any layer the whole box is one region, on which the map is the identity
-    whole = _Region(square, torch.eye(2, **_HOST), torch.zeros(2, **_HOST))
+    whole = _Region(square, torch.eye(2, **HOST), torch.zeros(2, **HOST))
     regions = [whole]
     layers = [_on_host(weight, bias) for weight, bias in chain]
     for weight, bias in layers[:-1]:
@@ -89,8 +90,8 @@ def linear_regions(
 
 
 def _on_host(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    weight = weight.detach().to(**_HOST)
-    bias = bias.detach().to(**_HOST)
+    weight = weight.detach().to(**HOST)
+    bias = bias.detach().to(**HOST)
     return weight, bias
 
 
@@ -158,7 +159,7 @@ def _cut(
     # a side that is only a corner or an edge is none
     whole = []
     for side in (above, below):
-        polygon = torch.tensor(side, **_HOST)
+        polygon = torch.tensor(side, **HOST)
         if len(side) > 2 and float(_area(polygon)) > 0:
             whole.append(polygon)
     return whole or [corners]
@@ -181,7 +182,8 @@ def _area(corners: Tensor) -> Tensor:
     x, y = corners.T
     next_x, next_y = corners.roll(-1, 0).T
     crosses = x * next_y - y * next_x
-    return crosses.sum() / 2
+    area: Tensor = crosses.sum() / 2
+    return area
 
 
 @dataclass(frozen=True)

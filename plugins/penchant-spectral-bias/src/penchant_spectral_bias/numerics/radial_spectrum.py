@@ -78,4 +78,5 @@ def _windowed_transform(values: Tensor) -> Tensor:
     weighted = (values * window).sum((-2, -1), keepdim=True)
     mean = weighted / window.sum()
     centred = values - mean
-    return torch.fft.fft2(centred * window)
+    transform: Tensor = torch.fft.fft2(centred * window)
+    return transform

@@ -28,12 +28,12 @@ class RankOrder(NamedTuple):
     value: float
     stderr: float | None
     over: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides the method of tuples
     df: int | None
-    null: float
+    null: float | None
     null_spread: float | None
     null_stderr: float | None
-    p: float
+    p: float | None
 
     def fields(self) -> dict[str, Any]:
         """The fields of a quantity: `Quantity(**order.fields())`."""
@@ -67,16 +67,16 @@ def rank_order(
 
     Returns:
         The order, or None where some training has no ranks: fewer than three positions, or only
-        equal values. Of a single training error and p are those of a correlation of so many pairs,
+        equal values. Of a single training error and p are those of a correlation of as many pairs,
         where p is exact up to nine; of several, p is at least 1 / (`PERMUTATIONS` + 1).
     """
-    found = correlations(values, positions)
-    if found is None:
+    correlation = correlations(values, positions)
+    if correlation is None:
         return None
     if len(values) == 1:
         single = statistics.rank_correlation(values[0], positions, generator=generator)
         return RankOrder(**single.fields(), over="positions", df=None)
-    value, stderr = resolution.mean_and_stderr(found, smallest_step(len(positions)))
+    value, stderr = resolution.mean_and_stderr(correlation, smallest_step(len(positions)))
     draws = _permuted(values, positions, generator)
     return RankOrder(
         value=value,
@@ -89,19 +89,19 @@ def rank_order(
 
 
 def smallest_step(count: int) -> float:
-    """What two neighbours that change positions move a correlation of so many by."""
+    """By how much a correlation of `count` pairs changes where two neighbours change positions."""
     return 12 / (count * (count**2 - 1))
 
 
 def _permuted(values: Tensor, positions: Tensor, generator: Generator) -> Tensor:
     """Mean correlations (permutations,) of trainings whose values are permuted independently."""
     ranks = _standard_ranks(values)
-    wanted = _standard_ranks(positions[None])[0]
+    own = _standard_ranks(positions[None])[0]
     total = torch.zeros(PERMUTATIONS, device="cpu", dtype=torch.float64)
     for row in ranks:
         # a random order is that of random keys
         keys = torch.rand(PERMUTATIONS, len(row), generator=generator, device="cpu")
-        total += row[keys.argsort(1)] @ wanted
+        total += row[keys.argsort(1)] @ own
     return total / len(ranks)
 
 

@@ -1,6 +1,6 @@
 """Means of numbers that are only known in steps.
 
-A step of training at which something happens is known to the step between two looks, a count to
+A step of training is known up to the steps between two evaluations, a count to
 one whole. Rounded to steps of width h, a number is off by up to h / 2, uniformly: a variance of
 h^2 / 12. Where all numbers fall on one step their spread is 0, but their mean is not known better
 than this.

@@ -34,14 +34,14 @@ def mean_and_stderr(values: np.ndarray, ends: np.ndarray) -> tuple[float, float 
         if not others.any():
             return mean, None
         without = values[others]
-        replicates.append(without.mean())
+        replicates.append(float(without.mean()))
     return mean, jackknife(replicates)
 
 
 def share_and_stderr(truths: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
     """The share of pairs for which something holds, and its standard error over ends.
 
-    The error is never below the binomial one of so many independent pairs.
+    The error is never below the binomial one of as many independent pairs.
     """
     share, stderr = mean_and_stderr(truths, ends)
     binomial = binomial_stderr(share, len(truths))

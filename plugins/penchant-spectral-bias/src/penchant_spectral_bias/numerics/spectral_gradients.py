@@ -86,9 +86,9 @@ def _function(
 
 def _flat(value: Tensor, leaves: list[Tensor]) -> Tensor:
     """The gradient as one vector, zero where the number does not depend on a leaf."""
-    found = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
     parts = []
-    for gradient, leaf in zip(found, leaves):
+    for gradient, leaf in zip(gradients, leaves):
         if gradient is None:
             gradient = torch.zeros_like(leaf)
         parts.append(gradient.flatten())

@@ -17,8 +17,8 @@ from penchant_spectral_bias.declarations.paths import ClassPaths
 from penchant_spectral_bias.numerics import elastic_band, shared_ends
 from penchant_spectral_bias.shared.averages import joined
 
-BLOCK = 16  # pairs a shard
-FINER = 3  # connected paths are looked at again so many times as finely
+BLOCK = 16  # pairs per shard
+FINER = 3  # connected paths are evaluated again, this many times as finely
 EASY = 0.9  # share of straight lines above which bending has nothing to show
 KINDS = ("image-image", "image-adversarial", "adversarial-adversarial")
 OVER = "ends, of one network"
@@ -60,7 +60,7 @@ def run(options: ClassPaths, context: penchant.Context) -> penchant.Result:
             "(largest logit)",
             "band": "steps across the path, pivots spread evenly after each; pieces doubled "
             "between refinements",
-            "straight": "the null of connected: the straight line, looked at in as many points",
+            "straight": "the null of connected: the straight line, evaluated at as many points",
         },
     )
 
@@ -92,7 +92,7 @@ def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any
 
     # ends of different classes have different numbers
     most = options.images + options.adversarials
-    found = {
+    shards = {
         "classes": torch.full((len(pairs),), label, device="cpu"),
         "kinds": is_adversarial[pairs].sum(1),
         "ends": pairs + label * most,
@@ -105,9 +105,9 @@ def bent_pairs(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any
     # the first block speaks for its class
     is_first = start == 0
     stored = options.stored_paths if is_first else 0
-    found |= _stored(bent, stored, shape, label)
-    found["missed"] = missed if is_first else 0
-    return found
+    shards |= _stored(bent, stored, shape, label)
+    shards["missed"] = missed if is_first else 0
+    return shards
 
 
 def _bent(
@@ -144,7 +144,7 @@ def _stored(
 def _straight(
     context: penchant.Context, network: nn.Module, points: Tensor, pairs: Tensor, label: int
 ) -> Tensor:
-    """Do straight lines keep the class, looked at in as many points as bent paths?"""
+    """Do straight lines keep the class, evaluated at as many points as bent paths?"""
     options = context.options
     pieces = (options.pivots + 1) * 2 ** (options.refinements - 1)
     lines = elastic_band.straight_lines(
@@ -164,7 +164,7 @@ def _confirmed(
     shape: torch.Size,
     label: int,
 ) -> Tensor:
-    """Do paths keep the class when they are looked at more finely?"""
+    """Do paths keep the class when they are evaluated at more points?"""
     resolution = FINER * context.options.resolution
     finer = elastic_band.dense(bent.pivots, resolution)
     keeps, _ = elastic_band.classified(network, finer, shape, label)
@@ -211,7 +211,7 @@ def _given_class(
     label: int,
     count: int,
 ) -> Tensor:
-    """The first so many candidates that the network gives the class."""
+    """The first `count` candidates that the network gives the class."""
     # enough of them for a network that is right once in four times
     some = candidates[: 4 * count + 16]
     logits = network(some)
@@ -224,7 +224,7 @@ def _pairs(
     count: int,
     generator: Generator,
 ) -> Tensor:
-    """So many pairs of different points, in an order that the generator draws, (pairs, 2)."""
+    """`count` pairs of different points, in random order, (pairs, 2)."""
     every = []
     for first, second in itertools.combinations(range(len(points)), 2):
         # equal inputs are joined by no path that could be longer
@@ -246,20 +246,20 @@ def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
     connected, straight = truths["connected"], truths["straight"]
 
     # of all pairs, and by how many of their ends are adversarial
-    found = {"connected": _share(connected, straight, ends)}
+    quantities = {"connected": _share(connected, straight, ends)}
     for number, name in enumerate(KINDS):
         own = kinds == number
         if own.any():
-            found[f"connected-{name}"] = _share(connected[own], straight[own], ends[own])
+            quantities[f"connected-{name}"] = _share(connected[own], straight[own], ends[own])
     gain = connected.astype(float) - straight.astype(float)
-    found["bent-minus-straight"] = _difference(gain, ends)
+    quantities["bent-minus-straight"] = _difference(gain, ends)
 
     # paths that lead nowhere have no length worth a mean
     if connected.any():
         ratios = rows["length-ratios"].double().numpy()
         confirmed = truths["confirmed"]
-        found |= _of_connected(ratios[connected], confirmed[connected], ends[connected])
-    return found
+        quantities |= _of_connected(ratios[connected], confirmed[connected], ends[connected])
+    return quantities
 
 
 def _of_connected(

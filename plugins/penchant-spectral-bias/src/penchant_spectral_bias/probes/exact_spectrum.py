@@ -20,7 +20,7 @@ from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
 from penchant_spectral_bias.shared.averages import averages, joined, missing
 from penchant_spectral_bias.shared.one_output import network_of_one_output
 
-BLOCK = 8  # networks a shard
+BLOCK = 8  # networks per shard
 SAMPLED = 4096  # pieces of networks whose own are not known
 ANGLE = 0.7123  # a direction of the plane that no face has for a reason
 # Where the decays of the plane are those of the theorem: at smaller |k| faces that the direction is
@@ -80,15 +80,15 @@ def _cycles(count: int) -> Tensor:
 
 def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
     """Spectra and constants of some networks as they are drawn."""
-    found = []
+    networks = []
     for index in indices:
         network = network_of_one_output(context, index)
-        found.append(_of_network(context, network))
+        networks.append(_of_network(context, network))
 
-    # a row a network; all of them have the same names
+    # one row per network; all of them have the same names
     rows = {}
-    for name in found[0]:
-        rows[name] = torch.stack([each[name] for each in found])
+    for name in networks[0]:
+        rows[name] = torch.stack([each[name] for each in networks])
     return rows
 
 
@@ -99,28 +99,28 @@ def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tens
     function = _along(context, network, chain)
     bends = function.without_line()
     amplitude = piecewise_linear.transform(bends, k).abs()
-    found = {
+    numbers = {
         "amplitude": amplitude,
         "decay": _decay(context, k, amplitude),
         "lipschitz": piecewise_linear.lipschitz(function),
     }
     if chain is None:
-        return found
+        return numbers
 
     # a chain has known pieces, and with them everything else
     weights = [weight.detach().double() for weight, _ in chain]
     bound, max_norm_bound = lipschitz_bounds(weights)
-    found["pieces"] = _number(context, function.pieces())
-    found["lipschitz-bound"] = _number(context, bound)
-    found["max-norm-bound"] = _number(context, max_norm_bound)
+    numbers["pieces"] = _number(context, function.pieces())
+    numbers["lipschitz-bound"] = _number(context, bound)
+    numbers["max-norm-bound"] = _number(context, max_norm_bound)
     if options.gradients:
-        found |= _gradients(context, chain)
+        numbers |= _gradients(context, chain)
 
     # regions are polygons: they need two inputs
     size = math.prod(context.architecture.shape)
     if options.regions and size == 2:
-        found |= _in_the_plane(context, chain)
-    return found
+        numbers |= _in_the_plane(context, chain)
+    return numbers
 
 
 def _along(
@@ -186,22 +186,22 @@ def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> d
     regions = polygons.linear_regions(chain)
     radius = torch.logspace(*RADII, 3000, device="cpu", dtype=torch.float64)
     generic = torch.tensor([math.cos(ANGLE), math.sin(ANGLE)], device="cpu", dtype=torch.float64)
-    found = {
+    numbers = {
         "regions": _number(context, len(regions)),
         "plane-lipschitz": _number(context, regions.lipschitz()),
     }
 
-    # Without any face the network is affine in the box: there is no bend to look along.
+    # Without any face the network is affine in the box: there is no bend to follow.
     normals = polygons.faces(regions).normals
     across = normals[0] if len(normals) else generic
     for name, direction in (("generic", generic), ("face", across)):
         k = radius[:, None] * direction
         values = polygons.lemma_sum(regions, k).abs()
         positions, sizes = in_windows(radius, values, windows=WINDOWS)
-        found[f"{name}-decay"] = _number(context, decay_exponent(radius, values))
-        found[f"{name}-amplitude"] = sizes
-        found["plane-frequencies"] = positions
-    return found
+        numbers[f"{name}-decay"] = _number(context, decay_exponent(radius, values))
+        numbers[f"{name}-amplitude"] = sizes
+        numbers["plane-frequencies"] = positions
+    return numbers
 
 
 def _decay(
@@ -220,7 +220,8 @@ def _spread_cycles(count: int, largest: int) -> Tensor:
     highest = math.log10(largest)
     values = torch.logspace(0, highest, count, device="cpu", dtype=torch.float64)
     whole = values.round()
-    return whole.unique()
+    different: Tensor = whole.unique()
+    return different
 
 
 def _number(context: penchant.Context, value: float) -> Tensor:

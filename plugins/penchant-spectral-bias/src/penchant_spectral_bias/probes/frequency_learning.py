@@ -9,7 +9,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.significance import combined_error
-from penchant_numerics.stacked import groups, recorded_steps
+from penchant_numerics.stacked import groups
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import FrequencyLearning
@@ -23,6 +23,7 @@ from penchant_spectral_bias.numerics.rank_order import correlations, smallest_st
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
 from penchant_spectral_bias.shared.averages import averages, joined, missing, order
 from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.one_output import network_of_one_output
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.waves import (
@@ -50,8 +51,8 @@ def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Resul
     if shuffled:
         control = joined(shuffled, ["learnt-share"])["learnt-share"]
 
-    # what is stored, and what is said about it
-    steps = _steps(context)
+    # arrays, then quantities
+    steps = evaluation_steps(context, context.options.samples)
     arrays = _arrays(options, steps, rows, control)
     for name in ("prediction", "target"):
         arrays[name] = learnt[0][name]
@@ -81,16 +82,16 @@ def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Resul
 
 def _items(options: FrequencyLearning, context: penchant.Context) -> list[dict[str, Any]]:
     """What is trained: kind, petals and numbers of the trainings of each shard."""
-    wanted = [
+    kinds: list[tuple[str, int | None, int]] = [
         ("learnt", options.petals, options.trainings),
         ("shuffled", options.petals, options.shuffled_trainings),
     ]
-    for petals in options.compared_petals or ():
-        wanted.append(("compared", petals, options.trainings))
+    for compared in options.compared_petals or ():
+        kinds.append(("compared", compared, options.trainings))
 
     # networks that share a device share a shard
     items = []
-    for kind, petals, count in wanted:
+    for kind, petals, count in kinds:
         for share in groups(count, context.device):
             item = {
                 "kind": kind,
@@ -112,13 +113,6 @@ def _of_kind(
         if item["kind"] == kind:
             own.append(shard)
     return own
-
-
-def _steps(context: penchant.Context) -> list[int]:
-    """Steps at which networks are looked at."""
-    options = context.options
-    total = context.training.total_steps(options.samples)
-    return recorded_steps(total, options.eval_every)
 
 
 def _weight_names(context: penchant.Context) -> tuple[str, ...]:
@@ -154,7 +148,7 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     # values of the networks in the wave's order, at every recorded step
     evaluations = []
     norms = []
-    for step in _steps(context):
+    for step in evaluation_steps(context, context.options.samples):
         training.run(step)
         outputs = training.outputs(inputs)[..., 0]
         evaluations.append(outputs.gather(1, positions))
@@ -162,12 +156,12 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     functions = torch.stack(evaluations, dim=1)  # (trainings, steps, samples)
 
     # against the wave of each training, the same at every step
-    wanted = targets[:, None]
-    residuals = (functions - wanted).double()
+    expected = targets[:, None]
+    residuals = (functions - expected).double()
     frequencies = context.options.frequencies
     return {
         "amplitude": spectra(functions, frequencies),
-        "learnt-share": learnt_share(functions, wanted, frequencies),
+        "learnt-share": learnt_share(functions, expected, frequencies),
         "loss": residuals.square().mean(-1),
         "spectral-norms": torch.stack(norms, dim=1),
         "prediction": functions[0],
@@ -177,12 +171,12 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
 
 def _dealt(samples: list[Samples], positions: Tensor) -> list[Samples]:
     """The same samples with the values of their waves at other positions."""
-    found = []
+    permuted = []
     for part, position in zip(samples, positions):
         empty = torch.zeros_like(part.labels)
         labels = empty.scatter(0, position, part.labels)
-        found.append(part._replace(labels=labels))
-    return found
+        permuted.append(part._replace(labels=labels))
+    return permuted
 
 
 def _positions(context: penchant.Context, item: dict[str, Any]) -> Tensor:
@@ -227,10 +221,10 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     frequencies = torch.tensor(options.frequencies, device="cpu", dtype=torch.float64)
     shares = rows["learnt-share"]
-    steps = torch.tensor(_steps(context), device="cpu")
+    steps = torch.tensor(evaluation_steps(context, context.options.samples), device="cpu")
     first = first_fit(shares, steps, options.learnt_at)
     never_is_last = first.nan_to_num(nan=math.inf)
-    found = {
+    quantities = {
         "rank-correlation": order(
             -mean_over_training(shares),
             frequencies,
@@ -249,26 +243,26 @@ def _quantities(
         ),
     }
     if control is not None:
-        found["shuffled-rank-correlation"] = order(
+        quantities["shuffled-rank-correlation"] = order(
             -mean_over_training(control),
             frequencies,
             generator=context.generator("permutations", "shuffled"),
         )
-        found["above-control"] = _above_control(shares, control, frequencies)
-    return found
+        quantities["above-control"] = _above_control(shares, control, frequencies)
+    return quantities
 
 
 def _above_control(shares: Tensor, control: Tensor, frequencies: Tensor) -> penchant.Quantity:
     """The order of trainings minus that of the control's, which are independent of them."""
     means, terms = [], []
     for each in (shares, control):
-        found = correlations(-mean_over_training(each), frequencies)
-        if found is None:
+        replicates = correlations(-mean_over_training(each), frequencies)
+        if replicates is None:
             return penchant.Quantity(math.nan, null=0.0)
-        mean, stderr = resolution.mean_and_stderr(found, smallest_step(len(frequencies)))
+        mean, stderr = resolution.mean_and_stderr(replicates, smallest_step(len(frequencies)))
         means.append(mean)
         if stderr is not None:
-            terms.append((stderr, len(found) - 1.0))
+            terms.append((stderr, len(replicates) - 1.0))
     stderr, df = combined_error(terms) if len(terms) == 2 else (None, None)
     value = means[0] - means[1]
     return penchant.Quantity(
@@ -298,6 +292,7 @@ def _losses_by_petals(
 ) -> dict[int, Tensor]:
     """Losses (trainings, steps) on every flower, fewest petals first."""
     losses = {}
+    assert options.petals is not None and options.compared_petals is not None  # as declared
     flowers = {options.petals, *options.compared_petals}
     for petals in sorted(flowers):
         own = []

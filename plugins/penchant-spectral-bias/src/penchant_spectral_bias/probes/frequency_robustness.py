@@ -80,17 +80,17 @@ def perturbed(context: penchant.Context, trainings: range) -> dict[str, Any]:
 
     # what is left after every move, of what there was before
     amplitude, relative = _relative(context, training, inputs, trainings)
-    found = {name: relative[:, number] for number, name in enumerate(RELATIVE)}
-    found["amplitude"] = amplitude
-    found["untrained"] = untrained[:, 0]
+    numbers = {name: relative[:, number] for number, name in enumerate(RELATIVE)}
+    numbers["amplitude"] = amplitude
+    numbers["untrained"] = untrained[:, 0]
 
     # how well each wave was learnt
     targets = torch.stack([part.labels for part in samples])
     outputs = training.outputs(inputs)[..., 0]
-    found["rounding"] = outputs.abs().amax(-1) * torch.finfo(outputs.dtype).eps
+    numbers["rounding"] = outputs.abs().amax(-1) * torch.finfo(outputs.dtype).eps
     residuals = (outputs - targets).double()
-    found["loss"] = residuals.square().mean(-1)
-    return found
+    numbers["loss"] = residuals.square().mean(-1)
+    return numbers
 
 
 def _relative(
@@ -135,7 +135,7 @@ def _chance(deviations: Tensor, frequencies: tuple[int, ...]) -> Tensor:
     """Root mean square amplitude of the error of the mean function, (deltas, frequencies)."""
     amplitudes = spectra(deviations, frequencies)
     squares = amplitudes.square().sum(0)
-    # the variance of a mean of so many
+    # the variance of their mean
     count = len(deviations)
     pairs = count * (count - 1)
     variance = squares / pairs
@@ -186,11 +186,11 @@ def _quantities(
 def _order(relative: Tensor, untrained: Tensor, frequencies: Tensor) -> penchant.Quantity:
     """Do higher frequencies suffer more, and more so than before training?"""
     # large where a frequency suffers
-    found = correlations(-relative.mean(1), frequencies)
-    if found is None:
+    replicates = correlations(-relative.mean(1), frequencies)
+    if replicates is None:
         return penchant.Quantity(float("nan"))
     step = smallest_step(len(frequencies))
     control = correlations(-untrained.mean(1), frequencies)
     if control is None:
-        return in_steps(found, step)
-    return against_control(found, control, paired=True, step=step)
+        return in_steps(replicates, step)
+    return against_control(replicates, control, paired=True, step=step)

@@ -28,9 +28,9 @@ from penchant_spectral_bias.shared.regression import check_loss, warn_above_cons
 from penchant_spectral_bias.shared.two_classes import (
     check_classes,
     clean_samples,
+    evaluated_steps,
     first_outputs,
     followed,
-    looked_at,
     squared_error,
 )
 
@@ -69,7 +69,7 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
     on_grid = grid_eigenvectors(GRID, options.grid_kernel_width, device="cpu")
     middles = torch.arange(options.bins, device="cpu") + 0.5
     arrays = {
-        "steps": torch.tensor(looked_at(context), device="cpu"),
+        "steps": torch.tensor(evaluated_steps(context), device="cpu"),
         "eigenvectors": middles * count / options.bins,
         "grid-eigenvectors": on_grid,
         "grid-spectrum": grid_spectrum(on_grid),
@@ -129,7 +129,7 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     def evaluate(network: nn.Module) -> None:
         outputs.append(first_outputs(network, samples.inputs))
 
-    followed(context, training, samples, looked_at(context), evaluate)
+    followed(context, training, samples, evaluated_steps(context), evaluate)
 
     # everything in the eigenvectors: both targets, then the network at every step
     functions = torch.stack(outputs).double()  # (steps, samples)
@@ -163,7 +163,8 @@ def _noise(
     # 0 and 1 are the signs -1 and 1
     signs = (drawn * 2 - 1).to(context.device)
     sizes = rising_noise(count, options.power, device=context.device)
-    return options.noise_scale * sizes * signs
+    noise: Tensor = options.noise_scale * sizes * signs
+    return noise
 
 
 def _losses(functions: Tensor, targets: Tensor) -> Tensor:
@@ -189,22 +190,24 @@ def _quantities(
     rows: dict[str, Tensor],
     control: dict[str, Tensor],
 ) -> dict[str, penchant.Quantity]:
-    found = {}
+    quantities = {}
     of_control = _numbers(control)
     for name, values in _numbers(rows).items():
-        found[name] = against_control(values, of_control[name], paired=False)
+        quantities[name] = against_control(values, of_control[name], paired=False)
 
     # the step where the loss on the clean target is smallest
-    steps = torch.tensor(looked_at(context), device="cpu")
+    steps = torch.tensor(evaluated_steps(context), device="cpu")
     best = rows["validation-loss"].argmin(1)
-    found["dip-step"] = in_steps(steps[best], options.eval_every)
+    quantities["dip-step"] = in_steps(steps[best], options.eval_every)
 
     # where all samples are equally far apart
     identity = rows["eigenvalues"].shape[1]
     ranks = [effective_rank(each) for each in rows["eigenvalues"]]
-    found["effective-rank"] = penchant.Quantity.of(ranks, over="choices of samples", null=identity)
-    found["rank-correlation"] = _order(rows["learnt-target"], control["learnt-target"])
-    return found
+    quantities["effective-rank"] = penchant.Quantity.of(
+        ranks, over="choices of samples", null=identity
+    )
+    quantities["rank-correlation"] = _order(rows["learnt-target"], control["learnt-target"])
+    return quantities
 
 
 def _numbers(rows: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -223,14 +226,14 @@ def _order(learnt: Tensor, control: Tensor) -> penchant.Quantity:
     """In which order bins of eigenvectors are learnt, beside bins of random bases."""
     bins = learnt.shape[-1]
     positions = torch.arange(bins, device="cpu", dtype=torch.float64)
-    found = []
+    replicates = []
     for each in (learnt, control):
         share = each.clamp(max=1).mean(1)  # (trainings, bins)
         ranked = correlations(-share, positions)
         if ranked is None:
             return penchant.Quantity(float("nan"), null=0.0)
-        found.append(ranked)
-    return against_control(found[0], found[1], paired=False, step=smallest_step(bins))
+        replicates.append(ranked)
+    return against_control(replicates[0], replicates[1], paired=False, step=smallest_step(bins))
 
 
 def _grid_slope(context: penchant.Context, vectors: Tensor) -> penchant.Quantity:

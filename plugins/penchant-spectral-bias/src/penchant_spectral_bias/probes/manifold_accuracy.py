@@ -58,9 +58,9 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         quantities |= _neighbour_gain(options, of_neighbours["neighbour-train-accuracy"])
 
     # what networks and neighbours make of the plane between the samples
-    spectra, found = _plane(options, context, plane[0], planes)
+    spectra, plane_arrays = _plane(options, context, plane[0], planes)
     arrays |= spectra
-    quantities |= found
+    quantities |= plane_arrays
     return penchant.Result(
         quantities,
         arrays,
@@ -120,18 +120,18 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     samples = [part.train for part in data]
     training = learners(context, item["trainings"], samples)
     shares = [_commonest_share(part.labels) for part in samples]
-    found: dict[str, Any] = {"commonest-share": torch.stack(shares)}
+    numbers: dict[str, Any] = {"commonest-share": torch.stack(shares)}
     if item["plane"]:
-        found["untrained-plane"] = _logits(context, item, training)
+        numbers["untrained-plane"] = _logits(context, item, training)
     training.run(training.total)
     for side in PARTS:
         parts = [getattr(part, side) for part in data]
-        found[f"{side}-accuracy"] = _right(training, parts)
+        numbers[f"{side}-accuracy"] = _right(training, parts)
 
     # the functions themselves
     if item["plane"]:
-        found["plane"] = _logits(context, item, training)
-    return found
+        numbers["plane"] = _logits(context, item, training)
+    return numbers
 
 
 def _commonest_share(labels: Tensor) -> Tensor:
@@ -202,8 +202,9 @@ def _axes(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
     inputs = in_the_input.inputs.flatten(1).double()
 
     # the curve lies in a plane of the input, so that all samples agree
-    found = torch.linalg.lstsq(coordinates, inputs)
-    return found.solution
+    fit = torch.linalg.lstsq(coordinates, inputs)
+    solution: Tensor = fit.solution
+    return solution
 
 
 def _grid(count: int, device: torch.device) -> Tensor:
@@ -235,11 +236,11 @@ def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict
         options.trainings,
     )
     names = ["commonest-share", *(f"{side}-accuracy" for side in PARTS)]
-    found = {}
+    accuracies = {}
     for name, values in joined(shards, names).items():
         cells = values.reshape(shape)
-        found[name] = cells.movedim(2, 0)
-    return found
+        accuracies[name] = cells.movedim(2, 0)
+    return accuracies
 
 
 def _neighbour_accuracies(
@@ -279,7 +280,7 @@ def _accuracy_quantities(
     by_training = accuracy.flatten(1).mean(1)
     samples = accuracy[0].numel() * options.samples
     mean, stderr = statistics.accuracy(by_training, samples, shared=False)
-    found = {
+    quantities = {
         "train-accuracy": penchant.Quantity(
             mean,
             stderr=stderr,
@@ -292,13 +293,13 @@ def _accuracy_quantities(
     if len(set(options.petal_counts)) > 1:
         # petals do not change labels, so that a constant gains nothing
         gains = _petal_gain(options, accuracy)
-        found["petal-gain"] = in_steps(gains, 1 / options.samples, null=0.0)
+        quantities["petal-gain"] = in_steps(gains, 1 / options.samples, null=0.0)
     if len(set(options.frequencies)) > 1:
         losses, of_constant = (_frequency_loss(options, each) for each in (accuracy, constant))
-        found["frequency-loss"] = against_control(
+        quantities["frequency-loss"] = against_control(
             losses, of_constant, paired=True, step=1 / options.samples
         )
-    return found
+    return quantities
 
 
 def _frequency_loss(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
@@ -362,10 +363,8 @@ def _plane(
     }
     exponents = []
     for name, logits in planes.items():
-        found = _exponents(frequencies, zetas[name])
-        exponents.append(
-            found.masked_fill(_is_rounding(logits, frequencies, zetas[name]), math.nan)
-        )
+        fit = _exponents(frequencies, zetas[name])
+        exponents.append(fit.masked_fill(_is_rounding(logits, frequencies, zetas[name]), math.nan))
     _warn_where_rounding(context, exponents[0])
     decay = against_control(*exponents, paired=True)
     quantities = {"network-decay": attrs.evolve(decay, over="networks")}

@@ -8,13 +8,13 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.stacked import recorded_steps
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import NoiseOnManifold
 from penchant_spectral_bias.numerics.autoencoder import reconstructions
 from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
 from penchant_spectral_bias.shared.averages import averages, stacked
+from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.two_classes import first_outputs, followed, squared_error
 
@@ -32,7 +32,7 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio", "image-variance"])
     variance = float(stacked(shards, ["target-variance"])["target-variance"].mean())
     arrays = {
-        "steps": torch.tensor(_steps(context), device="cpu"),
+        "steps": torch.tensor(evaluation_steps(context, context.options.samples), device="cpu"),
         "reconstruction-error": of_encoder["reconstruction-error"],
         **averages(losses),
     }
@@ -62,23 +62,16 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
 
 def _check_sizes(options: NoiseOnManifold, context: penchant.Context) -> None:
     size = math.prod(context.data.shape)
-    found = len(context.data.train.inputs)
+    available = len(context.data.train.inputs)
     if options.features >= size:
         raise penchant.Error(
             f"features must be below the {size} values of an input, found {options.features}"
         )
-    if options.samples > found:
+    if options.samples > available:
         raise penchant.Error(
-            f"samples must be at most {found}, the training samples of the dataset, "
+            f"samples must be at most {available}, the training samples of the dataset, "
             f"found {options.samples}"
         )
-
-
-def _steps(context: penchant.Context) -> list[int]:
-    """Steps at which networks are looked at."""
-    options = context.options
-    total = context.training.total_steps(options.samples)
-    return recorded_steps(total, options.eval_every)
 
 
 def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
@@ -100,7 +93,7 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     generator = context.generator("targets", training)
     drawn = torch.rand(context.options.samples, generator=generator, device="cpu")
     targets = drawn.to(context.device, context.dtype)
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "reconstruction-error": error,
         "norm-ratio": _length(flat) / _length(plane),
         "image-variance": chosen.double().var(0, correction=0).mean(),
@@ -108,8 +101,8 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
     }
     for name in MANIFOLDS:
         inputs = points[name].reshape(images.shape)
-        found[f"{name}-loss"] = _losses(context, training, Samples(inputs, targets))
-    return found
+        numbers[f"{name}-loss"] = _losses(context, training, Samples(inputs, targets))
+    return numbers
 
 
 def _losses(context: penchant.Context, training: int, samples: Samples) -> Tensor:
@@ -121,7 +114,9 @@ def _losses(context: penchant.Context, training: int, samples: Samples) -> Tenso
         loss = squared_error(values, samples.labels)
         losses.append(loss)
 
-    followed(context, training, samples, _steps(context), evaluate)
+    followed(
+        context, training, samples, evaluation_steps(context, context.options.samples), evaluate
+    )
     return torch.stack(losses)
 
 
@@ -177,13 +172,13 @@ def _length(points: Tensor) -> Tensor:
 
 def _quantities(losses: dict[str, Tensor], variance: float) -> dict[str, penchant.Quantity]:
     final = {name: values[:, -1] for name, values in losses.items()}
-    found = {}
+    quantities = {}
     # the same samples, targets and network, so that differences are taken training by training
     for name in ("plane", "normal", "unscaled-plane"):
         differences = final["manifold-loss"] - final[f"{name}-loss"]
-        found[f"manifold-minus-{name}"] = penchant.Quantity.of(
+        quantities[f"manifold-minus-{name}"] = penchant.Quantity.of(
             differences, over="trainings", null=0.0
         )
     for name, values in final.items():
-        found[name] = penchant.Quantity.of(values, over="trainings", null=variance)
-    return found
+        quantities[name] = penchant.Quantity.of(values, over="trainings", null=variance)
+    return quantities

@@ -7,7 +7,7 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.stacked import OneByOne, Stacked, groups, recorded_steps
+from penchant_numerics.stacked import OneByOne, Stacked, groups
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.peaks import PeakAblation
@@ -16,6 +16,7 @@ from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
 from penchant_spectral_bias.shared.averages import averages, joined, stacked
 from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.waves import learners, on_curve
 
@@ -48,7 +49,7 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
     predictions = stacked(firsts, ["prediction"])["prediction"]
     arrays = {
         "weight-clips": torch.tensor(options.weight_clips, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(_steps(context), device="cpu"),
+        "steps": torch.tensor(evaluation_steps(context, context.options.samples), device="cpu"),
         "frequencies": torch.arange(options.samples // 2 + 1, device="cpu"),
         "prediction": predictions,
         "target": shards[0]["target"],
@@ -67,13 +68,6 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
     )
 
 
-def _steps(context: penchant.Context) -> list[int]:
-    """Steps at which networks are looked at."""
-    options = context.options
-    total = context.training.total_steps(options.samples)
-    return recorded_steps(total, options.eval_every)
-
-
 def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Spectra (trainings, steps, frequencies), losses and slopes of networks under one clip."""
     samples = on_curve(context, "peak").train
@@ -81,7 +75,7 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     limit = item["clip"] or None
     training = learners(context, trainings, [samples] * len(trainings), limit=limit)
     values = []
-    for step in _steps(context):
+    for step in evaluation_steps(context, context.options.samples):
         training.run(step)
         outputs = training.outputs(samples.inputs)
         values.append(outputs[..., 0])
@@ -110,8 +104,9 @@ def _slopes(
     # the endpoint of the line is not among the samples
     whole = len(inputs) / (len(inputs) - 1)
     end = start + (last - start) * whole
-    chains = [chain_of(network) for network in training.networks()]
-    if any(chain is None for chain in chains):
+    networks = training.networks()
+    chains = [chain for network in networks if (chain := chain_of(network)) is not None]
+    if len(chains) < len(networks):
         context.conventions["lipschitz"] = (
             "largest difference of neighbouring samples: a lower bound"
         )
@@ -136,9 +131,9 @@ def _slopes(
     }
 
 
-def _reach(share: Tensor, look: int = -1) -> Tensor:
+def _reach(share: Tensor, evaluation: int = -1) -> Tensor:
     """Share of frequencies of which enough is learnt, at the end or before, (trainings, clips)."""
-    fitted = share[:, :, look] >= FITTED
+    fitted = share[:, :, evaluation] >= FITTED
     return fitted.double().mean(-1)
 
 
@@ -161,15 +156,15 @@ def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, pen
     loosest, tightest = _loosest_and_tightest(options)
     reach = rows["reach"][:, loosest]
 
-    # the first look is before the first step
-    untrained = _reach(rows["learnt-share"], look=0)[:, loosest]
+    # the first evaluation is before the first step
+    untrained = _reach(rows["learnt-share"], evaluation=0)[:, loosest]
     slopes = rows["lipschitz"][:, loosest]
     step = 1 / rows["learnt-share"].shape[-1]  # one frequency more or less
-    found = {
+    quantities = {
         "reach": against_control(reach, untrained, paired=True, step=step),
         "lipschitz": penchant.Quantity.of(slopes, over="trainings"),
     }
     if loosest != tightest:
         gains = reach - rows["reach"][:, tightest]
-        found["clip-gain"] = in_steps(gains, step, null=0.0)
-    return found
+        quantities["clip-gain"] = in_steps(gains, step, null=0.0)
+    return quantities

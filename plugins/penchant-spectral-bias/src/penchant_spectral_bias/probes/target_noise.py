@@ -17,9 +17,9 @@ from penchant_spectral_bias.shared.regression import check_loss, warn_above_cons
 from penchant_spectral_bias.shared.two_classes import (
     check_classes,
     clean_samples,
+    evaluated_steps,
     first_outputs,
     followed,
-    looked_at,
     squared_error,
     two_classes,
 )
@@ -45,7 +45,7 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     arrays = {
         "frequencies": torch.tensor(options.noise_frequencies, device="cpu", dtype=torch.float64),
         "amplitudes": torch.tensor(options.noise_amplitudes, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(looked_at(context), device="cpu"),
+        "steps": torch.tensor(evaluated_steps(context), device="cpu"),
         **averages(_by_noise(options, losses, best)),
     }
     quantities = _quantities(options, best, float(variances.mean()))
@@ -138,9 +138,9 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
             loss = squared_error(values, samples.labels)
             losses[name].append(loss)
 
-    followed(context, training, noisy, looked_at(context), evaluate)
-    found = {name: torch.stack(values) for name, values in losses.items()}
-    return {**found, "variance": held_out.labels.double().var(correction=0)}
+    followed(context, training, noisy, evaluated_steps(context), evaluate)
+    curves = {name: torch.stack(values) for name, values in losses.items()}
+    return {**curves, "variance": held_out.labels.double().var(correction=0)}
 
 
 def radial_wave(inputs: Tensor, frequency: float) -> Tensor:
@@ -177,9 +177,9 @@ def _quantities(
         "excess-low": (waves[low] - clean, dealt[low] - clean),
         "excess-high": (waves[high] - clean, dealt[high] - clean),
     }
-    found = {}
+    quantities = {}
     # the same samples and networks, so that differences are taken training by training
     for name, (values, control) in compared.items():
-        found[name] = against_control(values, control, paired=True)
-    found["clean-best-loss"] = penchant.Quantity.of(clean, over="trainings", null=variance)
-    return found
+        quantities[name] = against_control(values, control, paired=True)
+    quantities["clean-best-loss"] = penchant.Quantity.of(clean, over="trainings", null=variance)
+    return quantities

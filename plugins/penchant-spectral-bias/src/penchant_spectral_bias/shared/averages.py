@@ -57,11 +57,11 @@ def order(
     generator: Generator,
 ) -> penchant.Quantity:
     """The mean rank correlation of trainings with the positions; missing without ranks."""
-    found = rank_order(values, positions, generator=generator)
-    if found is None:
-        nothing = float("nan")
-        return penchant.Quantity(nothing, null=0.0)
-    return penchant.Quantity(**found.fields())
+    order = rank_order(values, positions, generator=generator)
+    if order is None:
+        undefined = float("nan")
+        return penchant.Quantity(undefined, null=0.0)
+    return penchant.Quantity(**order.fields())
 
 
 def missing(quantities: Mapping[str, penchant.Quantity]) -> tuple[str, ...]:

@@ -26,15 +26,15 @@ def curve(
     low = values - stderr
     high = values + stderr
     if axes.get_yscale() == "log":
-        # below zero a logarithmic axis has no place: the band ends far under the curve instead
+        # a logarithmic axis cannot show zero: the band ends far under the curve instead
         low = np.maximum(low, values / 10)
     axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def stderr_of(result: penchant.Result, name: str) -> Any | None:
     """The standard errors of an array, None where there is one training only."""
-    wanted = f"{name}-stderr"
-    return result.arrays.get(wanted)
+    error_name = f"{name}-stderr"
+    return result.arrays.get(error_name)
 
 
 def column(values: Any | None, number: int) -> Any | None:

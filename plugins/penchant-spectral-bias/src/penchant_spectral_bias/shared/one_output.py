@@ -14,12 +14,12 @@ def network_of_one_output(context: penchant.Context, index: int = 0) -> nn.Modul
     probe = torch.zeros(2, *shape, device=context.device, dtype=context.dtype)
     training = network.training
     with torch.no_grad():
-        found = network.eval()(probe)
+        output = network.eval()(probe)
     network.train(training)
-    if found[0].numel() != 1:
+    if output[0].numel() != 1:
         label = context.architecture.label
         raise penchant.Error(
-            f"architecture {label!r} gives {found[0].numel()} outputs where one was asked for, "
+            f"architecture {label!r} gives {output[0].numel()} outputs where one was requested, "
             "expected 1: a target has one value; choose one output of a network of your own, such "
             "as unit = 0"
         )

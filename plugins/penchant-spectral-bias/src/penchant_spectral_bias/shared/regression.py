@@ -5,12 +5,12 @@ from __future__ import annotations
 import penchant
 
 
-def check_loss(context: penchant.Context, wanted: str) -> None:
+def check_loss(context: penchant.Context, required: str) -> None:
     """Refuse another loss before anything is trained: waves are regressed, classes are not."""
-    found = context.training.loss
-    if found == wanted:
-        return
-    raise penchant.Error(f"this probe needs training.loss = {wanted!r}, found {found!r}")
+    assert context.training is not None  # the probe needs one
+    loss = context.training.loss
+    if loss != required:
+        raise penchant.Error(f"this probe needs training.loss = {required!r}, found {loss!r}")
 
 
 def warn_above_constant(

@@ -1,4 +1,4 @@
-"""Two classes of a dataset as numbers to regress, and trainings that are looked at on the way."""
+"""Two classes of a dataset as numbers to regress, and trainings that are evaluated on the way."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.stacked import recorded_steps
 from penchant_numerics.trainer import Trainer, outputs
 from torch import Generator, Tensor, nn
 
+from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.one_output import network_of_one_output
 from penchant_spectral_bias.shared.waves import note_batch_norm
 
@@ -62,13 +62,10 @@ def clean_samples(context: penchant.Context, training: int) -> Samples:
     )
 
 
-def looked_at(context: penchant.Context) -> list[int]:
-    """Steps at which networks are looked at."""
-    # every training has as many samples
+def evaluated_steps(context: penchant.Context) -> list[int]:
+    """Steps at which networks are evaluated; every training has as many samples."""
     samples = clean_samples(context, 0)
-    count = len(samples.labels)
-    total = context.training.total_steps(count)
-    return recorded_steps(total, context.options.eval_every)
+    return evaluation_steps(context, len(samples.labels))
 
 
 def followed(
@@ -76,22 +73,23 @@ def followed(
     training: int,
     samples: Samples,
     steps: Sequence[int],
-    look: Callable[[nn.Module], None],
+    evaluate: Callable[[nn.Module], None],
 ) -> None:
-    """Train network number `training` and look at it at every one of these steps."""
+    """Train network number `training` and evaluate it at every one of these steps."""
     network = network_of_one_output(context, training)
     note_batch_norm(context, network)
     seed = context.generator("training", training).initial_seed()
+    assert context.training is not None  # the probe needs one
     trainer = Trainer(network, samples, context.training, seed=seed)
     for step in steps:
         trainer.run(until=step)
-        look(network)
+        evaluate(network)
 
 
 def first_outputs(network: nn.Module, inputs: Tensor) -> Tensor:
     """First output at every input, (samples,)."""
-    found = outputs(network, inputs)
-    return found[:, 0]
+    values = outputs(network, inputs)
+    return values[:, 0]
 
 
 def squared_error(values: Tensor, targets: Tensor) -> Tensor:

@@ -59,6 +59,7 @@ def learners(
         generator = context.generator("training", training)
         seeds.append(generator.initial_seed())
     note_batch_norm(context, networks[0])
+    assert context.training is not None  # the probe needs one
     return stack_trainings(networks, samples, context.training, seeds=seeds, limit=limit)
 
 
@@ -66,15 +67,15 @@ def note_batch_norm(context: penchant.Context, network: nn.Module) -> None:
     """Where there is batch normalisation, results say which statistics it used."""
     if any(isinstance(module, _BatchNorm) for module in network.modules()):
         context.conventions["batch-norm"] = (
-            "batch statistics in training, running statistics when looked at"
+            "batch statistics in training, running statistics when evaluated"
         )
 
 
 def spectra(functions: Tensor, frequencies: Sequence[int]) -> Tensor:
     """Amplitudes (..., frequencies) of functions (..., samples) on the grid, in one transform."""
-    wanted = torch.tensor(list(frequencies), device=functions.device)
+    rows = torch.tensor(list(frequencies), device=functions.device)
     # a frequency on a grid of one axis is one number
-    column = wanted[:, None]
+    column = rows[:, None]
     return fourier.amplitudes(functions.to(torch.float64), column)
 
 

@@ -16,18 +16,18 @@ from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, p
 def load(options: Flower, generator: Generator) -> Data:
     """Target of the dataset `flower`."""
     for_phases, for_embedding = streams(generator, 2)
-    places = positions(options.train)
+    arguments = positions(options.train)
     # What is to be learnt: a wave along the curve.
     phases = phase_stream(options.draw, for_phases)
     wave = Wave(options.frequencies, options.amplitudes, phases)
-    values = wave(places)
-    # Where: the curve, placed in the input.
-    flower = curve(places, options.petals)
-    inputs, placed = embed(flower, options.input_shape, options.embedding, for_embedding)
+    values = wave(arguments)
+    # The curve, embedded in the input.
+    flower = curve(arguments, options.petals)
+    inputs, convention = embed(flower, options.input_shape, options.embedding, for_embedding)
     conventions = {
         "phases": f"draw {options.draw}",
         "grid": GRID,
-        "embedding": placed,
+        "embedding": convention,
     }
     if options.binary:
         labels = (values > options.threshold).long()

@@ -13,9 +13,9 @@ from penchant_synthetic.numerics.waves import GRID, parts, positions
 
 def load(options: Peak, generator: Generator) -> Data:
     """Target of the dataset `peak`."""
-    places = positions(options.train)
-    line = places[:, None]
-    inputs, placed = embed(line, options.input_shape, options.embedding, generator)
+    arguments = positions(options.train)
+    line = arguments[:, None]
+    inputs, convention = embed(line, options.input_shape, options.embedding, generator)
     # Points of the grid are the even positions.
     nearest = round(options.position * options.train) % options.train
     labels = torch.zeros(2 * options.train, device="cpu")
@@ -28,6 +28,6 @@ def load(options: Peak, generator: Generator) -> Data:
         conventions={
             "peak": "one point of the grid",
             "grid": GRID,
-            "embedding": placed,
+            "embedding": convention,
         },
     )

@@ -13,14 +13,14 @@ from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, p
 def load(options: Sinusoids, generator: Generator) -> Data:
     """Target of the dataset `sinusoids`."""
     for_phases, for_embedding = streams(generator, 2)
-    places = positions(options.train)
+    arguments = positions(options.train)
     # What is to be learnt: a wave along the line.
     phases = phase_stream(options.draw, for_phases)
     wave = Wave(options.frequencies, options.amplitudes, phases)
-    labels = wave(places).float()
-    # Where: the line, placed in the input.
-    line = places[:, None]
-    inputs, placed = embed(line, options.input_shape, options.embedding, for_embedding)
+    labels = wave(arguments).float()
+    # The line, embedded in the input.
+    line = arguments[:, None]
+    inputs, convention = embed(line, options.input_shape, options.embedding, for_embedding)
     train, test = parts(inputs, labels)
     return Data(
         train,
@@ -29,6 +29,6 @@ def load(options: Sinusoids, generator: Generator) -> Data:
         conventions={
             "phases": f"draw {options.draw}",
             "grid": GRID,
-            "embedding": placed,
+            "embedding": convention,
         },
     )

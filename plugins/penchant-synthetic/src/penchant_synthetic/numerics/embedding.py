@@ -1,4 +1,4 @@
-"""Curves in inputs of any shape: a few coordinates are placed isometrically among the values."""
+"""Curves in inputs of any shape: a few coordinates are embedded isometrically in the values."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def embed(
         generator: Draws the plane.
 
     Returns:
-        Inputs (points, *shape), and how they were placed.
+        Inputs (points, *shape), and how they were embedded.
     """
     dimensions = coordinates.shape[1]
     values = math.prod(shape)
     if values == dimensions:
-        inputs, placed = coordinates, "the coordinates are the input"
+        inputs, convention = coordinates, "the coordinates are the input"
     elif embedding == "coordinates":
         inputs = _beside_zeros(coordinates, values)
-        placed = f"the first {dimensions} of {values} input values"
+        convention = f"the first {dimensions} of {values} input values"
     else:
         inputs = _in_a_random_plane(coordinates, values, generator)
-        placed = f"{dimensions} random orthonormal directions of the seed, of {values}"
-    return inputs.reshape(-1, *shape), placed
+        convention = f"{dimensions} random orthonormal directions of the seed, of {values}"
+    return inputs.reshape(-1, *shape), convention
 
 
 def _beside_zeros(coordinates: Tensor, values: int) -> Tensor:

@@ -41,7 +41,7 @@ def normal_rows(
 def balanced_labels(count: int, classes: int, generator: Generator) -> Tensor:
     """Labels (count,): permutations of the classes one after another, so that each is balanced."""
     permutations = []
-    # Numbers in random order, one row a permutation.
+    # Numbers in random order, one row per permutation.
     for block in _blocks(torch.rand, count // classes, classes, generator):
         permutations.append(block.argsort(dim=1))
     labels = torch.cat(permutations).flatten()

@@ -50,7 +50,7 @@ class Wave:
             turns.append(float(turn))
         self.phases = 2 * math.pi * torch.tensor(turns, **HOST)
         self.frequencies = torch.tensor(frequencies, **HOST)
-        # Nothing said, every sinusoid has the amplitude 1.
+        # By default every sinusoid has the amplitude 1.
         self.amplitudes = torch.ones_like(self.frequencies)
         if amplitudes:
             self.amplitudes = torch.tensor(amplitudes, **HOST)

@@ -1,4 +1,4 @@
-"""Points of a square, a disk of half its area told apart."""
+"""Points of a square; the class says whether they lie in a disk of half its area."""
 
 from __future__ import annotations
 

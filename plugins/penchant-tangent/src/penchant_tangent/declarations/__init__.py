@@ -1,1 +1,1 @@
-"""Every component as data, one topic a file."""
+"""Every component as data, one topic per file."""

@@ -43,7 +43,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _correlation(result: penchant.Result) -> Figure:
-    """A panel a measure, a point a setting."""
+    """One panel per measure, one point per setting."""
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     panels = figure.subplots(2, 4, sharey=True)
     panels[-1, -1].set_visible(False)
@@ -72,8 +72,10 @@ def _correlation(result: penchant.Result) -> Figure:
     for panel in panels[:, 0]:
         panel.set_ylabel("generalisation gap")
     panels[0, 0].legend(fontsize=6)
-    found = result.quantities["rank-correlation-complexity"]
-    caption = f"One point per setting; rank correlation of the path's complexity with it: {found}."
+    correlation = result.quantities["rank-correlation-complexity"]
+    caption = (
+        f"One point per setting; rank correlation of the path's complexity with it: {correlation}."
+    )
     return captioned(figure, caption, title="Measures of complexity and the generalisation gap")
 
 

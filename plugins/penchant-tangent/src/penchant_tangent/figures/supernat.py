@@ -61,7 +61,7 @@ def _curve(
     values = result.arrays[name]
     errors = result.arrays[f"{name}-stderr"]
     panel.plot(steps, values, color=colour, label=label)
-    # a logarithmic axis has no place below zero
+    # a logarithmic axis cannot show what is below zero
     low = np.maximum(values - errors, values / 10)
     panel.fill_between(steps, low, values + errors, color=colour, alpha=0.25, linewidth=0)
 

@@ -27,7 +27,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _plane(result: penchant.Result) -> Figure:
-    """A row of pictures for every look (figure 4.1)."""
+    """A row of pictures for every evaluation (figure 4.1)."""
     functions = result.arrays["eigenfunctions"]
     positions = [position for position in SHOWN if position < functions.shape[1]]
     side = round(functions.shape[2] ** 0.5)
@@ -83,13 +83,13 @@ def _line(result: penchant.Result) -> Figure:
     right.set_xlabel("input")
     right.set_ylabel("eigenvector")
     legend_beside(right)
-    found = result.quantities["frequency-correlation"]
-    caption = f"Fourier content by index; rank correlation of index and frequency {found}."
+    correlation = result.quantities["frequency-correlation"]
+    caption = f"Fourier content by index; rank correlation of index and frequency {correlation}."
     return captioned(figure, caption, title="Eigenvectors of the tangent kernel on a line")
 
 
 def _eigenvalues(result: penchant.Result) -> Figure:
-    """Eigenvalues over the first one, a curve a look."""
+    """Eigenvalues over the first one, one curve per evaluation."""
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     panel = figure.subplots()
     steps = result.arrays["steps"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
@@ -51,8 +53,9 @@ def _line(
     name: str,
     position: int,
     *,
+    color: str,
     column: int | None = None,
-    **how,
+    **style: Any,
 ) -> None:
     """A curve of one share along steps, with its error as a band."""
     values = result.arrays[name][position]
@@ -62,12 +65,12 @@ def _line(
 
     # the band is one standard error on either side
     steps = result.arrays["steps"]
-    panel.plot(steps, values, **how)
+    panel.plot(steps, values, color=color, **style)
     panel.fill_between(
         steps,
         values - errors,
         values + errors,
-        color=how["color"],
+        color=color,
         alpha=0.2,
         linewidth=0,
     )
@@ -79,7 +82,7 @@ def _spectrum(result: penchant.Result) -> Figure:
     for position, column in enumerate(grid.T):
         for part, style in STYLES.items():
             accuracy, eigenvalues, rank, ratios = column
-            how = {"linestyle": style, "label": part}
+            how: dict[str, Any] = {"linestyle": style, "label": part}
             _line(accuracy, result, f"{part}-accuracy", position, color=BLUE, **how)
             _line(rank, result, f"{part}-effective-rank", position, color=VIOLET, **how)
             for name, colour in EIGENVALUES.items():
@@ -107,8 +110,10 @@ def _spectrum(result: penchant.Result) -> Figure:
 
 def _ratios(panel: Axes, result: penchant.Result, part: str, position: int, style: str) -> None:
     """One curve a trace ratio."""
-    wanted = result.options["ratios"]
-    for number, (k, colour) in enumerate(zip(wanted, palette(len(wanted), ordered=True))):
+    shown_ratios = result.options["ratios"]
+    for number, (k, colour) in enumerate(
+        zip(shown_ratios, palette(len(shown_ratios), ordered=True))
+    ):
         _line(
             panel,
             result,
@@ -163,7 +168,7 @@ def _whole_kernel(panel: Axes, result: penchant.Result, position: int) -> None:
 
 
 def _layers(panel: Axes, result: penchant.Result, part: str, position: int) -> None:
-    """One curve a layer, from dark to light."""
+    """One curve per layer, from dark to light."""
     names = result.labels["layers"]
     colours = palette(len(names), ordered=True)
     for number, colour in enumerate(colours):
@@ -186,9 +191,9 @@ def _difficult(result: penchant.Result) -> Figure:
     steps = result.arrays["steps"]
     for position, (cka, accuracy) in enumerate(grid.T):
         for part, (label, colour) in kinds.items():
-            how = {"color": colour, "label": label, "marker": "o", "markersize": 3}
-            _line(cka, result, f"{part}-cka", position, **how)
-            _line(accuracy, result, f"{part}-accuracy", position, **how)
+            how: dict[str, Any] = {"label": label, "marker": "o", "markersize": 3}
+            _line(cka, result, f"{part}-cka", position, color=colour, **how)
+            _line(accuracy, result, f"{part}-accuracy", position, color=colour, **how)
 
             # labels in random order
             null = result.arrays[f"{part}-cka-null"][position]
@@ -209,6 +214,6 @@ def _difficult(result: penchant.Result) -> Figure:
     lead = result.quantities[f"easy-lead-{share:g}"]
     caption = (
         "Alignment and accuracy; dotted: labels in random order. Mean lead of easy samples since "
-        f"the first look: {lead}."
+        f"the first evaluation: {lead}."
     )
     return captioned(figure, caption, title="Alignment on easy and difficult samples")

@@ -71,12 +71,12 @@ class PathLength:
 
 def spectral_product(network: nn.Module) -> float:
     """The product of the largest singular values of all weights, as matrices (units, inputs)."""
-    found = 1.0
+    product = 1.0
     for parameter in network.parameters():
         if parameter.dim() > 1:
             matrix = parameter.detach().flatten(1)
-            found *= float(torch.linalg.matrix_norm(matrix.double(), 2))
-    return found
+            product *= float(torch.linalg.matrix_norm(matrix.double(), 2))
+    return product
 
 
 def spectral_stable_rank(network: nn.Module) -> float:
@@ -132,8 +132,8 @@ def fisher_rao(network: nn.Module, samples: Samples) -> float:
 
         # w . grad loss = (J w) . (chances - label)
         chances = line.outputs.softmax(1)
-        wanted = functional.one_hot(labels, chances.shape[1])
-        products = change * (chances - wanted)
+        indicators = functional.one_hot(labels, chances.shape[1])
+        products = change * (chances - indicators)
         squares.append(products.sum(1).double().square())
     mean = torch.cat(squares).mean()
     return math.sqrt(float(mean))

@@ -1,4 +1,4 @@
-"""What is told of a tangent kernel: effective rank, trace, trace ratios, alignment with labels.
+"""Numbers of a tangent kernel: effective rank, trace, trace ratios, alignment with labels.
 
 Standard errors over samples are the jackknife's: samples are left out in groups, and the kernel of
 the others is a part of the whole kernel, centred anew.
@@ -87,10 +87,10 @@ def even_spectrum(
     # each mean that is taken away takes a direction with it
     means = {"outputs": outputs, "all": 1, "none": 0}[centring]
     left = samples * outputs - means
-    found = {"effective-rank": float(left)}
+    numbers = {"effective-rank": float(left)}
     for k in ratios:
-        found[f"trace-ratio-{k}"] = min(1.0, k / left)
-    return found
+        numbers[f"trace-ratio-{k}"] = min(1.0, k / left)
+    return numbers
 
 
 def time_constants(eigenvalues: Tensor) -> Tensor:
@@ -178,13 +178,13 @@ def summary_stderr(
     for kept in without_groups(count, groups, device=K.device):
         part = among(K, kept, outputs=outputs)
         fewer = [_within(k, len(kept), count, outputs) for k in ratios]
-        found = summarise(
+        summary = summarise(
             part,
             targets[kept],
             centring=centring,
             ratios=fewer,
         )
-        numbers = found.numbers
+        numbers = summary.numbers
         for k, own in zip(ratios, fewer):
             replicates.setdefault(f"trace-ratio-{k}", []).append(numbers[f"trace-ratio-{own}"])
 
@@ -192,7 +192,12 @@ def summary_stderr(
         numbers["trace"] *= count / len(kept)
         for name in ("effective-rank", "cka", "cka-uncentred", "trace"):
             replicates.setdefault(name, []).append(numbers[name])
-    return {name: jackknife(values) for name, values in replicates.items()}
+    errors = {}
+    for name, values in replicates.items():
+        stderr = jackknife(values)
+        assert stderr is not None  # there are several groups
+        errors[name] = stderr
+    return errors
 
 
 def _within(
@@ -247,7 +252,7 @@ def summarise_layers(
     for kept in without_groups(count, groups, device=device):
         numbers = _layer_numbers(kernels, targets, kept, centring=centring)
         replicates.append(numbers)
-    errors = jackknife(np.stack(replicates))
+    errors = np.asarray(jackknife(np.stack(replicates)))
     return LayerSummary(whole[0], errors[0], whole[1], errors[1])
 
 
@@ -260,16 +265,16 @@ def _layer_numbers(
 ) -> np.ndarray:
     """Alignment and trace (2, layers) among some samples; traces are scaled up to all."""
     count, outputs = targets.shape
-    wanted = centred_targets(targets[kept], centring)
-    found = []
+    goal = centred_targets(targets[kept], centring)
+    numbers = []
     for K in kernels.values():
         part = among(K, kept, outputs=outputs).double()
         part = centre(part, outputs=outputs, centring=centring)
 
         # of fewer samples, scaled up to all
         trace = float(part.trace()) * count / len(kept)
-        found.append((aligned(part, wanted), trace))
-    return np.array(found).T
+        numbers.append((aligned(part, goal), trace))
+    return np.array(numbers).T
 
 
 def aligned(K: Tensor, targets: Tensor) -> float:

@@ -58,7 +58,8 @@ def alignment(K: Tensor, targets: Tensor) -> Tensor:
 
     # y^T K y of every row
     products = (rows @ K) * rows
-    return products.sum(-1) / (K.norm() * squares)
+    cosines: Tensor = products.sum(-1) / (K.norm() * squares)
+    return cosines
 
 
 def permuted(targets: Tensor, *, generator: Generator, draws: int) -> Tensor:

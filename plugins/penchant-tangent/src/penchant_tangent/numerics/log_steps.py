@@ -21,8 +21,8 @@ def log_steps(total: int, evaluations: int) -> list[int]:
     if total == 0:
         return [0]
     between = evaluations - 2
-    found = {0, total}
+    steps = {0, total}
     for number in range(between):
         exponent = number / between
-        found.add(round(total**exponent))
-    return sorted(found)
+        steps.add(round(total**exponent))
+    return sorted(steps)

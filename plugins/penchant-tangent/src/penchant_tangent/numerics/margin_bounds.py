@@ -50,7 +50,8 @@ def multiclass_complexity(
         samples: n.
         gamma: The margin at which losses vanish.
     """
-    return classes**1.5 * root_traces / (gamma * samples)
+    bound: float = classes**1.5 * root_traces / (gamma * samples)
+    return bound
 
 
 def error_bound(loss: float, complexity: float, samples: int, delta: float = DELTA) -> float:

@@ -76,4 +76,5 @@ def _unit_ranks(values: np.ndarray) -> np.ndarray:
     largest = np.abs(values).max(1, keepdims=True)
     ranks = stats.rankdata((values / np.where(largest > 0, largest, 1.0)).round(9), axis=1)
     around = ranks - ranks.mean(1, keepdims=True)
-    return around / np.linalg.norm(around, axis=1, keepdims=True)
+    unit: np.ndarray = around / np.linalg.norm(around, axis=1, keepdims=True)
+    return unit

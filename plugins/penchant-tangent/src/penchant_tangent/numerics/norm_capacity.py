@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from penchant_numerics.precision import HOST
 from torch import Generator, Tensor
 
 
@@ -30,7 +31,7 @@ def random_features(points: Tensor, *, count: int, gamma: float, generator: Gene
     sqrt(2 / P) cos(w x + b) with w ~ N(0, 2 gamma) and b uniform.
 
     Args:
-        points: Places (N,) on a line.
+        points: Positions (N,) on a line.
         count: P.
         gamma: Of the kernel.
         generator: A generator on the CPU.
@@ -38,20 +39,16 @@ def random_features(points: Tensor, *, count: int, gamma: float, generator: Gene
     Reference: Rahimi and Recht, Random features for large-scale kernel machines, 2007.
     """
     # drawn on the CPU, the same for every device
-    options = {
-        "generator": generator,
-        "device": "cpu",
-        "dtype": torch.float64,
-    }
-    normal = torch.randn(count, **options)
-    uniform = torch.rand(count, **options)
+    normal = torch.randn(count, generator=generator, **HOST)
+    uniform = torch.rand(count, generator=generator, **HOST)
 
     # frequencies have the kernel's Fourier transform as their density
     frequencies = normal * (2 * gamma) ** 0.5
     phases = uniform * 2 * torch.pi
     angles = points[:, None] * frequencies + phases
     scale = (2 / count) ** 0.5
-    return scale * angles.cos()
+    features: Tensor = scale * angles.cos()
+    return features
 
 
 def ball(

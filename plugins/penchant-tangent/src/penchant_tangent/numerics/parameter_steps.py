@@ -79,10 +79,10 @@ class Moved:
     @torch.no_grad()
     def _at(self, values: Sequence[Tensor]) -> list[Tensor]:
         """Outputs on every set of inputs with these parameters."""
-        found = []
+        moved = []
         for each in self.inputs:
-            found.append(self.outputs(values, each))
-        return found
+            moved.append(self.outputs(values, each))
+        return moved
 
     def squares(self, direction: Tensor, epsilon: float) -> list[Tensor]:
         """|f(w + epsilon v) - f(w)|^2 of every sample (n,), for each set of inputs."""
@@ -93,11 +93,11 @@ class Moved:
             moved.append(value + epsilon * part)
 
         # and see what that does
-        found = []
+        squares = []
         for after, before in zip(self._at(moved), self.before):
             away = (after - before).double()
-            found.append(away.square().sum(1))
-        return found
+            squares.append(away.square().sum(1))
+        return squares
 
 
 def root_mean(squares: Tensor) -> tuple[float, float]:

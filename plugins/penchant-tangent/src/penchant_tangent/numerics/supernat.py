@@ -47,16 +47,16 @@ def descend(
         eigenvalues.
     """
     # everything along eigenvectors
-    wanted = vectors.T @ y
-    beyond = y.square().sum() - wanted.square().sum()  # what no feature reaches
+    expected = vectors.T @ y
+    beyond = y.square().sum() - expected.square().sum()  # what no feature reaches
 
     # step by step
     step_size = rate / values.max()
     scale = values.clone()
-    along = torch.zeros_like(wanted)
+    along = torch.zeros_like(expected)
     path = [along]
     for _ in range(steps):
-        gradient = along - wanted  # n times u_j . grad L
+        gradient = along - expected  # n times u_j . grad L
         along = along - step_size * scale * gradient
         path.append(along)
         sizes = gradient.abs()
@@ -65,7 +65,7 @@ def descend(
 
     # how far it is from the labels
     coefficients = torch.stack(path)
-    errors = (coefficients - wanted).square().sum(1) + beyond
+    errors = (coefficients - expected).square().sum(1) + beyond
     return Descent(coefficients, errors / len(y), scale)
 
 

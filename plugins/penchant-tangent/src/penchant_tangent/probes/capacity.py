@@ -105,8 +105,8 @@ def of_draws(context: penchant.Context, draws: range) -> dict[str, Tensor]:
     features = Features(**context.shared)
     rows: dict[str, list[Tensor]] = {}
     for draw in draws:
-        found = _of_a_draw(context, features, draw)
-        for name, value in found.items():
+        numbers = _of_a_draw(context, features, draw)
+        for name, value in numbers.items():
             rows.setdefault(name, []).append(value)
     return {name: torch.stack(values) for name, values in rows.items()}
 
@@ -132,8 +132,8 @@ def _of_a_draw(context: penchant.Context, features: Features, draw: int) -> dict
     # the same points and signs at every scaling
     rows: dict[str, list[Any]] = {}
     for scaling in options.scalings:
-        found = _at_a_scaling(context, features, order, signs, scaling)
-        for name, value in found.items():
+        numbers = _at_a_scaling(context, features, order, signs, scaling)
+        for name, value in numbers.items():
             rows.setdefault(name, []).append(value)
     return {
         name: torch.tensor(values, device="cpu", dtype=torch.float64)
@@ -207,13 +207,13 @@ def _balls(
     """Two balls that hold the interpolator."""
     best = optimal_rescaling(values, vectors, y)
     rescalings = (None, best)
-    found = {}
+    balls = {}
     for name, rescaling in zip(NORMS, rescalings):
         made = ball(values, vectors, y, rescaling=rescaling, signs=signs)
-        found[f"bound-{name}"] = made.bound
-        found[f"rademacher-{name}"] = made.complexity
-        found[f"tightness-{name}"] = made.complexity / made.bound
-    return found
+        balls[f"bound-{name}"] = made.bound
+        balls[f"rademacher-{name}"] = made.complexity
+        balls[f"tightness-{name}"] = made.complexity / made.bound
+    return balls
 
 
 # ---- over training sets
@@ -221,23 +221,23 @@ def _balls(
 
 def _arrays(values: dict[str, np.ndarray], options: Capacity) -> dict[str, Any]:
     """Means over draws with their errors, (scalings,), and every solution."""
-    found: dict[str, Any] = {"scalings": np.array(options.scalings)}
+    arrays: dict[str, Any] = {"scalings": np.array(options.scalings)}
     for name, numbers in values.items():
         if name.startswith(("bound", "error-bound", "rademacher")):
             mean, stderr = statistics.mean_and_stderr(numbers, axis=0)
-            found[name] = mean
-            found[f"{name}-stderr"] = stderr
+            arrays[name] = mean
+            arrays[f"{name}-stderr"] = stderr
 
     # every draw has test points of its own
     others = options.grid_points - options.train
     errors = statistics.accuracy(values["test-error"], others, shared=False, axis=0)
-    found["test-error"], found["test-error-stderr"] = errors
+    arrays["test-error"], arrays["test-error-stderr"] = errors
 
-    # around their mean, a cloud a scaling
+    # around their mean, one cloud per scaling
     solutions = values["solutions"]
     around = solutions - solutions.mean(0)
-    found["solutions"] = around.swapaxes(0, 1)
-    return found
+    arrays["solutions"] = around.swapaxes(0, 1)
+    return arrays
 
 
 def _quantities(
@@ -245,13 +245,13 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Numbers at the largest scaling, and how bounds go with the test error over scalings."""
     last = int(np.argmax(arrays["scalings"]))
-    found = {}
+    quantities = {}
     for name, numbers in values.items():
         if name.startswith(("bound", "error-bound", "tightness")):
-            found[name] = penchant.Quantity.of(numbers[:, last], over="draws")
+            quantities[name] = penchant.Quantity.of(numbers[:, last], over="draws")
     ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
-    found["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)
-    found["test-error"] = penchant.Quantity(
+    quantities["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)
+    quantities["test-error"] = penchant.Quantity(
         arrays["test-error"][last],
         stderr=arrays["test-error-stderr"][last],
         over="draws",
@@ -264,8 +264,8 @@ def _quantities(
     for name in NORMS:
         order = _order(values[f"bound-{name}"], values["test-error"], context)
         if order is not None:
-            found[f"rank-correlation-{name}"] = order
-    return found
+            quantities[f"rank-correlation-{name}"] = order
+    return quantities
 
 
 def _order(
@@ -277,9 +277,9 @@ def _order(
     vary = [statistics.varies(bound) and statistics.varies(error) for bound, error in pairs]
     if not any(vary):
         return None
-    found = mean_rank_correlation(
+    correlation = mean_rank_correlation(
         bounds[vary],
         errors[vary],
         generator=context.generator("order"),
     )
-    return penchant.Quantity.of(found.values, over="draws", null=found.null())
+    return penchant.Quantity.of(correlation.values, over="draws", null=correlation.null())

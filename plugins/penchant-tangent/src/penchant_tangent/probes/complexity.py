@@ -72,17 +72,17 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
 
 def _averages(values: dict[str, np.ndarray], tested: int) -> dict[str, np.ndarray]:
     """Means over trainings with their errors, (widths, shares)."""
-    found = {}
+    averages: dict[str, np.ndarray] = {}
     for name, numbers in values.items():
         mean, stderr = statistics.mean_and_stderr(numbers, axis=2)
-        found[name] = mean
-        found[f"{name}-stderr"] = stderr
+        averages[name] = np.asarray(mean)
+        averages[f"{name}-stderr"] = np.asarray(stderr)
 
     # all trainings have the same test samples: others would move accuracies and gaps as well
-    sampling = statistics.binomial_stderr(found["test-accuracy"], tested)
+    sampling = statistics.binomial_stderr(averages["test-accuracy"], tested)
     for name in ("test-accuracy", "gap"):
-        found[f"{name}-stderr"] = np.hypot(found[f"{name}-stderr"], sampling)
-    return found
+        averages[f"{name}-stderr"] = np.hypot(averages[f"{name}-stderr"], sampling)
+    return averages
 
 
 def _check(context: penchant.Context) -> None:
@@ -93,6 +93,7 @@ def _check(context: penchant.Context) -> None:
             "complexity varies the option `widths` or `width` of an architecture; "
             f"{component.name!r} has neither"
         )
+    assert context.training is not None  # the probe needs one
     if context.training.learning_rates:
         raise penchant.Error("complexity has no sweep of learning rates: give learning_rate")
     if context.training.loss != "cross-entropy":
@@ -114,6 +115,7 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
     batch = drawn(train, options.samples, context.generator("samples", number))
     way = PathLength(network, batch.inputs, eval_every=options.eval_every)
     seed = context.generator("training", number).initial_seed()
+    assert context.training is not None  # the probe needs one
     trainer = Trainer(network, train, context.training, seed=seed)
     trainer.run(observe=way.observe)
 
@@ -156,10 +158,10 @@ def of_width(component: penchant.Architecture, width: int) -> penchant.Architect
     """The architecture with this many units in every hidden layer, or with this `width`."""
     # every hidden layer alike
     if hasattr(component, "widths"):
-        depth = len(component.widths)
-        widths = (width,) * depth
-        return attrs.evolve(component, widths=widths)
-    return attrs.evolve(component, width=width)
+        changes: dict[str, Any] = {"widths": (width,) * len(component.widths)}
+    else:
+        changes = {"width": width}
+    return attrs.evolve(component, **changes)
 
 
 def _noisy(context: penchant.Context, share: float, number: int) -> Samples:
@@ -184,20 +186,23 @@ def _flat(network: nn.Module) -> Tensor:
 
 def _warn_if_unfinished(context: penchant.Context, loss: float) -> None:
     """Networks that did not fit their labels cannot be compared with those that did."""
-    wanted = context.training.until_loss
-    if wanted is not None and loss > 2 * wanted:
-        context.warn(f"some trainings ended before their loss reached {wanted:g}: use more epochs")
+    assert context.training is not None  # the probe needs one
+    until = context.training.until_loss
+    if until is not None and loss > 2 * until:
+        context.warn(f"some trainings ended before their loss reached {until:g}: use more epochs")
 
 
 def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Rank correlations over settings."""
     gaps = arrays["gap"].ravel()
-    found = {}
+    quantities = {}
     for name in MEASURES:
         order = statistics.rank_correlation(
             arrays[name].ravel(),
             gaps,
             generator=context.generator("order", name),
         )
-        found[f"rank-correlation-{name}"] = penchant.Quantity(**order.fields(), over="settings")
-    return found
+        quantities[f"rank-correlation-{name}"] = penchant.Quantity(
+            **order.fields(), over="settings"
+        )
+    return quantities

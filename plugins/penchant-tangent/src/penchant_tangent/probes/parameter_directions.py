@@ -62,21 +62,22 @@ def _length(outputs: Outputs) -> float:
     for value in outputs.values:
         squares = value.double().square()
         total += float(squares.sum())
-    return total**0.5
+    length: float = total**0.5
+    return length
 
 
 def _moved_arrays(
     outputs: Outputs, inputs: list[Tensor], K: Tensor, epsilon: float, context: penchant.Context
 ) -> Arrays:
     """Changes of outputs on training and test inputs along both sets of directions."""
-    wanted = context.options.vectors
+    requested = context.options.vectors
     moved = Moved(outputs, inputs)
 
     # singular vectors of the Jacobian on the training inputs
     train = inputs[0]
     pairs = torch.linalg.eigh(K.double())
     values, vectors = positive_part(*pairs, dtype=K.dtype)
-    count = min(wanted, len(values))
+    count = min(requested, len(values))
     leading = singular_directions(
         outputs,
         train,
@@ -86,7 +87,7 @@ def _moved_arrays(
 
     # and as many at random
     generator = context.generator("random directions")
-    random = random_directions(outputs, wanted, generator)
+    random = random_directions(outputs, requested, generator)
     eigenvalues = values.cpu().numpy()
     return {
         "eigenvalues": eigenvalues,
@@ -122,6 +123,7 @@ def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]
     first = arrays["singular-changes"][0]
     error = arrays["singular-changes-stderr"][0]
     mean = penchant.Quantity.of(arrays["random-changes"], over="random directions")
+    assert mean.stderr is not None  # the option asks for several
     ratio = first / mean.value
     relative = np.hypot(error / first, mean.stderr / mean.value)
 

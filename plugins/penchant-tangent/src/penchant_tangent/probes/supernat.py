@@ -103,7 +103,7 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     goal = targets(train, context)
     mean = goal.mean(0)
     y = (goal - mean).flatten()
-    wanted = (targets(test, context) - mean).flatten()
+    expected = (targets(test, context) - mean).flatten()
     noise = torch.randn(
         len(y),
         generator=context.generator("noise", number),
@@ -115,7 +115,7 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     def test_errors(found: Descent) -> Tensor:
         beside = K_test @ vectors
         outputs = (found.coefficients / values) @ beside.T
-        errors = (outputs - wanted).square()
+        errors = (outputs - expected).square()
         return errors.mean(1)
 
     return _both(Fit(values, vectors, y), test_errors, options)
@@ -128,7 +128,7 @@ def _in_double(inputs: Tensor) -> Tensor:
 
 def _both(fit: Fit, test_errors: Any, options: SuperNat) -> dict[str, Tensor]:
     """Gradient descent and SuperNat on one problem."""
-    found: dict[str, Tensor] = {"eigenvalues-first": fit.values}
+    arrays: dict[str, Tensor] = {"eigenvalues-first": fit.values}
     for method in METHODS:
         made = descend(
             fit.values,
@@ -138,10 +138,10 @@ def _both(fit: Fit, test_errors: Any, options: SuperNat) -> dict[str, Tensor]:
             rate=options.rate,
             stretch=method == "supernat",
         )
-        found[f"test-error-{method}"] = test_errors(made)
-        found[f"train-error-{method}"] = made.train_errors
-        found["eigenvalues-last"] = made.eigenvalues
-    return found
+        arrays[f"test-error-{method}"] = test_errors(made)
+        arrays[f"train-error-{method}"] = made.train_errors
+        arrays["eigenvalues-last"] = made.eigenvalues
+    return arrays
 
 
 def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
@@ -152,25 +152,25 @@ def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
         "final": (descent[:, -1], supernat[:, -1]),
         "lowest": (descent.min(1), supernat.min(1)),
     }
-    found = {}
+    quantities = {}
     # both begin at zero, which knows nothing of the labels
-    nothing = float(descent[:, 0].mean())
+    before = float(descent[:, 0].mean())
     for name, (first, second) in ends.items():
         for method, errors in zip(METHODS, (first, second)):
-            found[f"{name}-error-{method}"] = penchant.Quantity.of(
-                errors, over="trainings", null=nothing
+            quantities[f"{name}-error-{method}"] = penchant.Quantity.of(
+                errors, over="trainings", null=before
             )
         difference = penchant.Quantity.of(second - first, over="trainings", null=0.0)
-        found[f"{name}-difference"] = difference
+        quantities[f"{name}-difference"] = difference
 
     # how often it ends better
     better = supernat[:, -1] < descent[:, -1]
     wins = float(better.mean())
-    found["wins"] = penchant.Quantity(
+    quantities["wins"] = penchant.Quantity(
         wins,
         stderr=statistics.binomial_stderr(wins, len(descent)),
         over="trainings",
         count=len(descent),
         null=0.5,
     )
-    return found
+    return quantities

@@ -26,7 +26,7 @@ from penchant_tangent.shared.kernel_samples import refuse_one_label
 ROUNDING = 10  # times double precision, of the largest eigenvalue
 
 
-class Look(NamedTuple):
+class Evaluation(NamedTuple):
     """A network's leading eigenfunctions on the grid."""
 
     values: Tensor  # (leading,)
@@ -42,6 +42,7 @@ def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.R
             f"tangent-eigenfunctions needs inputs of one or two components, found {components}"
         )
     refuse_one_label(context.data.train)
+    assert context.training is not None  # the probe needs one
     total = context.training.total_steps(len(context.data.train.labels))
     if max(options.eval_steps) > total:
         raise penchant.Error(f"eval_steps must be at most {total}, found {max(options.eval_steps)}")
@@ -130,7 +131,7 @@ def _evaluate(
     network: nn.Module,
     points: Tensor,
     context: penchant.Context,
-) -> Look:
+) -> Evaluation:
     """Leading eigenfunctions on the grid, and what they hold of the labels."""
     options = context.options
     train = context.data.train
@@ -155,18 +156,18 @@ def _evaluate(
     beside = centre(beside, outputs=1, centring=options.centring, reference=K)
     functions = eigenfunctions(beside, values[known], rows[known].T)
     labels = targets_of(train.labels, outputs=1, classes=context.data.classes)[:, 0]
-    return Look(values, rows, label_share(functions, labels))
+    return Evaluation(values, rows, label_share(functions, labels))
 
 
 def label_share(functions: Tensor, labels: Tensor) -> float:
     """Share of centred labels (n,) in the span of centred functions (n, k)."""
     centred = functions - functions.mean(0)
     basis = torch.linalg.qr(centred).Q
-    wanted = labels - labels.mean()
+    centred_labels = labels - labels.mean()
 
     # what the basis holds of their square
-    inside = basis.T @ wanted
-    share = inside.square().sum() / wanted.square().sum()
+    inside = basis.T @ centred_labels
+    share = inside.square().sum() / centred_labels.square().sum()
     return float(share)
 
 
@@ -182,6 +183,7 @@ def _speeds(network: nn.Module, context: penchant.Context) -> Any:
     values = torch.linalg.eigvalsh(K)
     largest = float(values[-1])
     rate = context.options.step * len(K) / largest
+    assert context.training is not None  # the probe needs one
     return learning_speeds(
         Outputs(network),
         inputs,
@@ -197,18 +199,18 @@ def _quantities(
     options: TangentEigenfunctions,
     context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
-    """Ratios and shares at every look, over trainings."""
+    """Ratios and shares at every evaluation, over trainings."""
     values = _stacked(shards, "eigenvalues")
     shares = _stacked(shards, "shares")
     samples = len(context.data.train.labels)
     null = random_label_share(values.shape[2], samples)
-    found = {}
+    quantities = {}
     steps = sorted(set(options.eval_steps))
     for position, step in enumerate(steps):
         own = values[:, position]
         ratios = own[:, -1] / own[:, 0]
-        found[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings", null=1.0)
-        found[f"label-share-{step}"] = penchant.Quantity.of(
+        quantities[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings", null=1.0)
+        quantities[f"label-share-{step}"] = penchant.Quantity.of(
             shares[:, position],
             over="trainings",
             null=null,
@@ -216,11 +218,11 @@ def _quantities(
 
     # lemma 4.1, and frequencies where there are any
     errors = [float(shard["speed-error"]) for shard in shards]
-    found["speed-error"] = penchant.Quantity.of(errors, over="trainings")
+    quantities["speed-error"] = penchant.Quantity.of(errors, over="trainings")
     if np.prod(context.data.shape) == 1:
         functions = _stacked(shards, "eigenfunctions")[:, 0]
-        found["frequency-correlation"] = _order(functions, context)
-    return found
+        quantities["frequency-correlation"] = _order(functions, context)
+    return quantities
 
 
 def random_label_share(functions: int, samples: int) -> dict[str, float]:
@@ -251,15 +253,16 @@ def _order(functions: np.ndarray, context: penchant.Context) -> penchant.Quantit
     """
     frequencies = mean_frequencies(functions)
     indices = np.broadcast_to(np.arange(frequencies.shape[1]), frequencies.shape)
-    found = mean_rank_correlation(indices, frequencies, generator=context.generator("order"))
+    correlation = mean_rank_correlation(indices, frequencies, generator=context.generator("order"))
     quantity = penchant.Quantity.of(
-        found.values,
+        correlation.values,
         over="trainings",
-        null=found.null(),
+        null=correlation.null(),
     )
     trainings, count = frequencies.shape
     step = 12 / (count * (count**2 - 1))
     rounding = step / (12 * trainings) ** 0.5
+    assert quantity.stderr is not None  # there are several trainings
     return attrs.evolve(quantity, stderr=np.hypot(quantity.stderr, rounding))
 
 
@@ -268,4 +271,5 @@ def mean_frequencies(functions: np.ndarray) -> np.ndarray:
     amplitudes = np.abs(np.fft.rfft(functions, axis=-1))
     powers = amplitudes**2
     frequencies = np.arange(powers.shape[-1])
-    return powers @ frequencies / powers.sum(-1)
+    means: np.ndarray = powers @ frequencies / powers.sum(-1)
+    return means

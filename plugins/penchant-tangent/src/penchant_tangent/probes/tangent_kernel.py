@@ -10,7 +10,7 @@ from penchant_numerics.kernel_alignment import centre
 from penchant_numerics.sequence_columns import loss_gradients, numbers_of
 from penchant_numerics.sequences import are_sequences
 from penchant_numerics.spectra import trace_ratios
-from penchant_numerics.statistics import null_of
+from penchant_numerics.statistics import NO_NULL, Null, null_of
 from penchant_numerics.trainer import outputs
 from torch import Tensor
 
@@ -33,6 +33,7 @@ from penchant_tangent.shared.kernel_precision import (
     precise_layer_kernels,
     refuse_constant,
     warn_of_rounding,
+    whole_kernel,
 )
 from penchant_tangent.shared.kernel_samples import (
     drawn,
@@ -52,18 +53,18 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     sequences = are_sequences(samples.labels)
     if sequences:
         network, inputs = loss_gradients(network, samples), numbers_of(samples.inputs)
-        wanted = outputs(network, inputs, chunk=8).double()
+        goal = outputs(network, inputs, chunk=8).double()
     else:
         inputs = samples.inputs
-        wanted = targets(samples, context)
+        goal = targets(samples, context)
     kernels = precise_layer_kernels(network, inputs)
-    K = sum(kernels.values())
+    K = whole_kernel(kernels)
 
     # the whole kernel, with labels in random order beside
-    orders = permuted(wanted, generator=context.generator("null"), draws=options.permutations)
-    summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    orders = permuted(goal, generator=context.generator("null"), draws=options.permutations)
+    summary = summarise(K, goal, centring=options.centring, ratios=options.ratios)
     refuse_constant(summary.eigenvalues, K)
-    quantities = _quantities(K, wanted, orders, summary, options)
+    quantities = _quantities(K, goal, orders, summary, options)
     warn_of_rounding(summary.eigenvalues, context)
     arrays: dict[str, Any] = {
         "eigenvalues": summary.eigenvalues,
@@ -72,7 +73,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     }
 
     # its parts
-    arrays |= _layers(kernels, wanted, options)
+    arrays |= _layers(kernels, goal, options)
     if options.store_kernel:
         available = len(part.labels)
         generator = context.generator("samples")
@@ -82,53 +83,52 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
-        conventions=kernel_conventions(options.centring, len(wanted), sequences=sequences),
+        conventions=kernel_conventions(options.centring, len(goal), sequences=sequences),
         missing=("time-constants",),
         labels={"layers": tuple(kernels)},
     )
 
 
 def _quantities(
-    K: Tensor, wanted: Tensor, orders: Tensor, summary: Summary, options: TangentKernel
+    K: Tensor, goal: Tensor, orders: Tensor, summary: Summary, options: TangentKernel
 ) -> dict[str, penchant.Quantity]:
     """Numbers of the whole kernel with errors over samples, and their nulls."""
     errors = summary_stderr(
         K,
-        wanted,
+        goal,
         centring=options.centring,
         ratios=options.ratios,
         groups=options.groups,
     )
     nulls = _nulls(K.double(), orders, summary, options.centring)
-    even = even_spectrum(*wanted.shape, centring=options.centring, ratios=options.ratios)
-    nulls |= {name: {"null": value} for name, value in even.items()}
+    even = even_spectrum(*goal.shape, centring=options.centring, ratios=options.ratios)
+    for name, value in even.items():
+        nulls[name] = {"null": value, "null_spread": None, "null_stderr": None}
     # All eigenvalues together are the trace, whatever the kernel.
     trivial = {f"trace-ratio-{k}" for k in options.ratios if k >= len(summary.eigenvalues)}
-    found = {}
+    quantities = {}
     for name, value in summary.numbers.items():
         if name in trivial:
-            found[name] = penchant.Quantity(1.0, exact=True, null=1.0)
+            quantities[name] = penchant.Quantity(1.0, exact=True, null=1.0)
             continue
-        found[name] = penchant.Quantity(
+        quantities[name] = penchant.Quantity(
             value,
             stderr=errors[name],
             over="samples",
-            count=len(wanted),
+            count=len(goal),
             df=options.groups - 1,
-            **nulls.get(name, {}),
+            **nulls.get(name, NO_NULL),
         )
-    return found
+    return quantities
 
 
-def _nulls(
-    K: Tensor, orders: Tensor, summary: Summary, centring: str
-) -> dict[str, dict[str, float | None]]:
+def _nulls(K: Tensor, orders: Tensor, summary: Summary, centring: str) -> dict[str, Null]:
     """Alignments with labels in random order."""
     centred = centre(K, outputs=orders.shape[2], centring=centring)
-    wanted = centred_targets(orders, centring)
+    goal = centred_targets(orders, centring)
 
     # each alignment with as many random orders
-    aligned_centred = alignment(centred, wanted)
+    aligned_centred = alignment(centred, goal)
     aligned_uncentred = alignment(K, orders)
     return {
         "cka": null_of(aligned_centred, value=summary.numbers["cka"]),
@@ -137,20 +137,20 @@ def _nulls(
 
 
 def _layers(
-    kernels: dict[str, Tensor], wanted: Tensor, options: TangentKernel
+    kernels: dict[str, Tensor], goal: Tensor, options: TangentKernel
 ) -> dict[str, np.ndarray]:
     """Alignment and trace of every layer's part."""
     layers = summarise_layers(
         kernels,
-        wanted,
+        goal,
         centring=options.centring,
         groups=options.groups,
     )
     # labels in random order know nothing of any layer
-    dealt = centred_targets(wanted, options.centring)
+    dealt = centred_targets(goal, options.centring)
     nulls = []
     for K in kernels.values():
-        part = centre(K.double(), outputs=wanted.shape[1], centring=options.centring)
+        part = centre(K.double(), outputs=goal.shape[1], centring=options.centring)
         nulls.append(expected_alignment(part, dealt))
     return {
         "layer-cka": layers.cka,

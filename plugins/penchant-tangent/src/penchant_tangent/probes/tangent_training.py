@@ -24,6 +24,7 @@ from penchant_tangent.shared.kernel_precision import (
     precise_layer_kernels,
     refuse_constant,
     warn_of_rounding,
+    whole_kernel,
 )
 from penchant_tangent.shared.kernel_samples import (
     drawn,
@@ -38,9 +39,9 @@ Numbers = dict[str, Any]
 
 
 def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
-    """Train and look, once for each share of random labels and each training.
+    """Train and evaluate, once for each share of random labels and each training.
 
-    A trajectory of the user's is one training: instead of several, several batches are looked at.
+    A trajectory of the user's is one training with several batches.
     """
     followed = context.network_kind == "trajectory"
     if followed:
@@ -57,7 +58,7 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
         rows = np.stack([np.asarray(shard[name]) for shard in shards])
         values[name] = rows.reshape(shares, options.trainings, *rows.shape[1:])
 
-    # what is told of them
+    # means, errors and quantities
     steps = _steps(options, context)
     quantities = _quantities(values, options, context)
     arrays = {"steps": np.array(steps), **_averages(values, context)}
@@ -86,27 +87,28 @@ def layer_names(context: penchant.Context) -> list[str]:
 
 def _refuse_other_labels(options: TangentTraining) -> None:
     """A training of the user's had her labels: neither random ones nor difficult samples."""
-    asked = {
+    requested = {
         "noise_shares": options.noise_shares != (0.0,),
         "easy_samples": options.easy_samples is not None,
         "difficult_samples": options.difficult_samples is not None,
     }
-    for name, given in asked.items():
+    for name, given in requested.items():
         if given:
-            found = f"found {name} = {getattr(options, name)}"
-            raise penchant.Error(f"a trajectory was trained on labels of its own, {found}")
+            actual = f"found {name} = {getattr(options, name)}"
+            raise penchant.Error(f"a trajectory was trained on labels of its own, {actual}")
 
 
 def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
-    """Steps looked at."""
+    """Steps that are evaluated."""
     if context.network_kind == "trajectory":
         return sorted(set(options.eval_steps)) if options.eval_steps else list(context.steps)
     samples = mixture(options, context, 0.0, 0).together()
+    assert context.training is not None  # the probe needs one
     total = context.training.total_steps(len(samples.labels))
     if options.eval_steps is None:
         return log_steps(total, options.evaluations)
 
-    # those that were asked for
+    # the requested ones
     steps = sorted(set(options.eval_steps))
     if steps[-1] > total:
         raise penchant.Error(f"eval_steps must be at most {total}, found {steps[-1]}")
@@ -149,10 +151,10 @@ def follow(context: penchant.Context, item: list[int]) -> Numbers:
 
 def _stacked(evaluations: list[Numbers]) -> Numbers:
     """Numbers (evaluations, ...) by name."""
-    found = {}
+    stacked = {}
     for name in evaluations[0]:
-        found[name] = np.stack([each[name] for each in evaluations])
-    return found
+        stacked[name] = np.stack([each[name] for each in evaluations])
+    return stacked
 
 
 def _batches(
@@ -163,16 +165,16 @@ def _batches(
 ) -> dict[str, Samples]:
     """The samples of kernels, the same all along a training."""
     parts = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
-    found = {}
+    batches = {}
     for name, part in parts.items():
         if part is None:
             continue
         if context.network_kind == "trajectory":
-            found[name] = _own_batch(part, name, number, context)
+            batches[name] = _own_batch(part, name, number, context)
             continue
         generator = context.generator("batch", name, number)
-        found[name] = drawn(part, options.samples, generator)
-    return found
+        batches[name] = drawn(part, options.samples, generator)
+    return batches
 
 
 def _own_batch(part: Samples, name: str, number: int, context: penchant.Context) -> Samples:
@@ -189,9 +191,10 @@ def _batch_size(part: Samples, context: penchant.Context) -> int:
     if context.network_kind == "trajectory":
         available //= options.trainings
         if available < SMALLEST_BATCH:
-            found = f"found {len(part.labels)} samples for {options.trainings} batches"
-            raise penchant.Error(f"a batch needs at least {SMALLEST_BATCH} samples, {found}")
-    return min(options.samples, available)
+            actual = f"found {len(part.labels)} samples for {options.trainings} batches"
+            raise penchant.Error(f"a batch needs at least {SMALLEST_BATCH} samples, {actual}")
+    size: int = min(options.samples, available)
+    return size
 
 
 def evaluation(
@@ -201,40 +204,41 @@ def evaluation(
     context: penchant.Context,
 ) -> Numbers:
     """Everything about a network at one step."""
-    found: Numbers = {}
+    row: Numbers = {}
     for part, batch in batches.items():
         numbers = kernel_numbers(network, batch, context)
         for name, value in numbers.items():
-            found[f"{part}-{name}"] = value
+            row[f"{part}-{name}"] = value
 
     # accuracies on all samples of a part, not on the kernel's batch only
+    assert context.training is not None  # the probe needs one
     loss = context.training.loss
     judged = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
     for part, these in judged.items():
         if these is not None:
-            _, found[f"{part}-accuracy"] = evaluate(network, these, loss=loss)
-    return found
+            _, row[f"{part}-accuracy"] = evaluate(network, these, loss=loss)
+    return row
 
 
 def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context) -> Numbers:
     """Spectrum and alignment of the kernel of a network on a batch."""
     options = context.options
     refuse_one_label(batch)
-    wanted = targets(batch, context)
+    expected = targets(batch, context)
     kernels = precise_layer_kernels(network, batch.inputs)
-    K = sum(kernels.values())
-    summary = summarise(K, wanted, centring=options.centring, ratios=options.ratios)
+    K = whole_kernel(kernels)
+    summary = summarise(K, expected, centring=options.centring, ratios=options.ratios)
     refuse_constant(summary.eigenvalues, K)
     warn_of_rounding(summary.eigenvalues, context)
     numbers = summary.numbers
 
     # layers, and labels that know nothing
-    goal = centred_targets(wanted, options.centring)
+    goal = centred_targets(expected, options.centring)
     layers = []
     for kernel in kernels.values():
-        part = _centred(kernel, options, wanted.shape[1])
+        part = _centred(kernel, options, expected.shape[1])
         layers.append(aligned(part, goal))
-    null = expected_alignment(_centred(K, options, wanted.shape[1]), goal)
+    null = expected_alignment(_centred(K, options, expected.shape[1]), goal)
     values = summary.eigenvalues
     return {
         "effective-rank": numbers["effective-rank"],
@@ -245,7 +249,7 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
         "cka": numbers["cka"],
         "cka-null": null,
         "cka-uncentred": numbers["cka-uncentred"],
-        "cka-uncentred-null": expected_alignment(K.double(), wanted),
+        "cka-uncentred-null": expected_alignment(K.double(), expected),
         "layer-cka": np.array(layers),
     }
 
@@ -265,18 +269,16 @@ def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.T
 
 def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[str, np.ndarray]:
     """Means over trainings with their errors, (shares, evaluations, ...)."""
-    found = {}
+    averages: dict[str, np.ndarray] = {}
     for name, numbers in values.items():
+        mean, stderr = statistics.mean_and_stderr(numbers, axis=1)
         if name == "test-accuracy":
-            count = len(context.data.test.labels)
-            mean, stderr = statistics.accuracy(numbers, count, axis=1)
-        else:
-            mean, stderr = statistics.mean_and_stderr(numbers, axis=1)
-        found[name] = mean
+            mean, stderr = statistics.accuracy(numbers, len(context.data.test.labels), axis=1)
+        averages[name] = np.asarray(mean)
         # the null of an alignment is exact, and has no error to speak of
         if not name.endswith("-null"):
-            found[f"{name}-stderr"] = stderr
-    return found
+            averages[f"{name}-stderr"] = np.asarray(stderr)
+    return averages
 
 
 def _quantities(
@@ -285,19 +287,19 @@ def _quantities(
     context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
-    found = {}
+    quantities = {}
     for position, share in enumerate(options.noise_shares):
         own = {name: numbers[position] for name, numbers in values.items()}
-        told = _of_a_share(own, context)
-        for name, quantity in told.items():
-            found[f"{name}-{share:g}"] = quantity
+        of_share = _of_a_share(own, context)
+        for name, quantity in of_share.items():
+            quantities[f"{name}-{share:g}"] = quantity
 
     # whether training adds less alignment as shares rise
     above = values["train-cka"] - values["train-cka-null"]
     gained = above[:, :, -1] - above[:, :, 0]
     if statistics.varies(options.noise_shares) and statistics.varies(gained):
-        found["rank-correlation"] = _order(gained, options, context)
-    return found
+        quantities["rank-correlation"] = _order(gained, options, context)
+    return quantities
 
 
 def _of_a_share(
@@ -310,7 +312,7 @@ def _of_a_share(
     untrained = _measured_null(first)
     train = own["train-accuracy"][:, -1]
     test = own["test-accuracy"][:, -1]
-    found = {
+    quantities = {
         "effective-rank-initial": _mean(first, null=_even_rank(context)),
         "effective-rank-lowest": _mean(rank.min(1), null=untrained),
         "effective-rank-final": _mean(last, null=untrained),
@@ -323,16 +325,16 @@ def _of_a_share(
     for prefix, part in (("", "train"), ("test-", "test")):
         cka = own[f"{part}-cka"]
         nulls = own[f"{part}-cka-null"][:, -1]
-        found[f"{prefix}cka-final"] = _mean(cka[:, -1], null=nulls.mean())
-        found[f"{prefix}cka-change"] = _mean(cka[:, -1] - cka[:, 0], null=0.0)
+        quantities[f"{prefix}cka-final"] = _mean(cka[:, -1], null=nulls.mean())
+        quantities[f"{prefix}cka-change"] = _mean(cka[:, -1] - cka[:, 0], null=0.0)
     uncentred = own["train-cka-uncentred"][:, -1]
     nulls = own["train-cka-uncentred-null"][:, -1]
-    found["cka-uncentred-final"] = _mean(uncentred, null=nulls.mean())
+    quantities["cka-uncentred-final"] = _mean(uncentred, null=nulls.mean())
     if "difficult-cka" in own:
-        found |= _easy_first(own)
+        quantities |= _easy_first(own)
     if context.network_kind == "trajectory":
-        return {name: _over_batches(quantity) for name, quantity in found.items()}
-    return found
+        return {name: _over_batches(quantity) for name, quantity in quantities.items()}
+    return quantities
 
 
 def _over_batches(quantity: penchant.Quantity) -> penchant.Quantity:
@@ -354,8 +356,8 @@ def _even_rank(context: penchant.Context) -> float:
     easy = mixture(options, context, 0.0, 0).easy
     samples = _batch_size(easy, context)
     outputs = context.architecture.outputs
-    found = even_spectrum(samples, outputs, centring=options.centring, ratios=())
-    return found["effective-rank"]
+    spectrum = even_spectrum(samples, outputs, centring=options.centring, ratios=())
+    return spectrum["effective-rank"]
 
 
 def _mean(
@@ -409,8 +411,9 @@ def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Qu
     if context.network_kind == "trajectory":
         return _accuracy_of_one(values, labels)
     mean, between = statistics.mean_and_stderr(values)
+    assert between is not None  # there are several trainings
     sampling = statistics.binomial_stderr(mean, len(labels))
-    stderr, df = combined_error([(sampling, None), (between, len(values) - 1)])
+    stderr, df = combined_error([(float(sampling), None), (float(between), len(values) - 1)])
     return penchant.Quantity(
         mean,
         stderr=stderr,
@@ -443,9 +446,9 @@ def _order(
 ) -> penchant.Quantity:
     """Rank correlation of shares with gains of alignment (shares, trainings)."""
     shares = np.repeat(options.noise_shares, gained.shape[1])
-    found = statistics.rank_correlation(
+    correlation = statistics.rank_correlation(
         shares,
         gained.ravel(),
         generator=context.generator("order"),
     )
-    return penchant.Quantity(**found.fields(), over="trainings")
+    return penchant.Quantity(**correlation.fields(), over="trainings")

@@ -7,6 +7,7 @@ what is left may be smaller than the rounding of single precision.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import penchant
 import torch
@@ -36,6 +37,15 @@ def precise_layer_kernels(network: nn.Module, inputs: Tensor) -> dict[str, Tenso
     """The kernels of all layers, as precise as that."""
     precise = precise_network(network, inputs.device)
     return layer_kernels(precise, precise_values(inputs))
+
+
+def whole_kernel(kernels: Mapping[str, Tensor]) -> Tensor:
+    """The kernel of all parameters: the sum of those of layers, in their order."""
+    first, *others = kernels.values()
+    total = first
+    for kernel in others:
+        total = total + kernel
+    return total
 
 
 def refuse_constant(eigenvalues: Tensor, K: Tensor) -> None:

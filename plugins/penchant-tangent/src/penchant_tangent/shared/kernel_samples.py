@@ -55,16 +55,16 @@ CENTRING = {
 
 def kernel_conventions(centring: str, samples: int, *, sequences: bool = False) -> dict[str, str]:
     """What makes kernels incomparable."""
-    found = {
+    conventions = {
         "kernel": f"sum over parameters on {samples} samples, not divided by their number",
         "centring": CENTRING[centring],
         "labels": "one-hot, one vector of all samples and outputs; -1 and 1 with one output",
         "batch-norm": "running statistics",
     }
     if sequences:
-        found["outputs"] = (
+        conventions["outputs"] = (
             "of a sequence: its loss, the sum over positions that count, scaled so that the mean "
             "over sequences is the mean over positions; the kernel is that of loss gradients"
         )
-        found["labels"] = "the losses of the sequences themselves"
-    return found
+        conventions["labels"] = "the losses of the sequences themselves"
+    return conventions

@@ -61,27 +61,30 @@ def mixture(
 
     # ordinary ones, some of which get other labels
     every = len(train.labels)
-    apart = drawn(train, every, context.generator("mixture", number))
+    shuffled = drawn(train, every, context.generator("mixture", number))
     count = every if options.easy_samples is None else options.easy_samples
-    wanted = 0 if options.difficult_samples is None else options.difficult_samples
-    own = wanted if options.difficult_data is None else 0
+    difficult_count = 0 if options.difficult_samples is None else options.difficult_samples
+    own = difficult_count if options.difficult_data is None else 0
     if count + own > every and options.easy_samples is not None:
         raise penchant.Error(
             f"easy_samples and difficult_samples must be at most {every} training samples "
             f"together, found {count} and {own}"
         )
     count = min(count, every - own)
-    easy = Samples(apart.inputs[:count], apart.labels[:count])
+    easy = Samples(shuffled.inputs[:count], shuffled.labels[:count])
     generator = context.generator("random labels", number)
     easy = easy._replace(
         labels=with_random_labels(easy.labels, share, classes=classes, generator=generator)
     )
-    if not wanted:
+    if not difficult_count:
         return Mixture(easy, None)
 
     # difficult ones: others of the same dataset without their labels, or another dataset's
     if options.difficult_data is None:
-        rest = Samples(apart.inputs[count : count + wanted], apart.labels[count : count + wanted])
+        rest = Samples(
+            shuffled.inputs[count : count + difficult_count],
+            shuffled.labels[count : count + difficult_count],
+        )
         generator = context.generator("difficult labels", number)
         labels = with_random_labels(rest.labels, 1.0, classes=classes, generator=generator)
         return Mixture(easy, rest._replace(labels=labels))
@@ -94,6 +97,7 @@ def _of_another_dataset(
     number: int,
 ) -> Samples:
     """Samples of the dataset `difficult_data`; it must have the same inputs and classes."""
+    assert options.difficult_data is not None and options.difficult_samples is not None
     other = context.dataset(options.difficult_data)
     data = context.data
     if (other.shape, other.classes) != (data.shape, data.classes):

@@ -68,12 +68,12 @@ def _attribute(path: Path, attribute: str) -> dict[str, int]:
         raise penchant.Error(f"celeba: no attribute {attribute!r} in {path}; there are {known}")
 
     # A row begins with the picture's name.
-    place = 1 + names.index(attribute)
+    column = 1 + names.index(attribute)
     labels = {}
     for line in lines[2:]:
         row = line.split()
-        if len(row) > place:
-            labels[row[0]] = int(row[place] == "1")
+        if len(row) > column:
+            labels[row[0]] = int(row[column] == "1")
     return labels
 
 

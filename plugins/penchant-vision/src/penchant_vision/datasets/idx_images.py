@@ -20,7 +20,7 @@ def load_idx_images(options: IdxImages, generator: Generator) -> Data:
         options.name,
         options.root,
         download=options.download,
-        asked_by=options.name,
+        requested_by=options.name,
     )
     # How much of the dataset is there reaches the result.
     train, of_train = completeness("training", len(parts.train.images), COMPLETE_TRAIN)

@@ -25,7 +25,7 @@ def load(options: StackedMnist, generator: Generator) -> Data:
         "mnist",
         options.root,
         download=options.download,
-        asked_by=options.name,
+        requested_by=options.name,
     )
     return Data(
         train=stack(digits.train, options.train, for_train),

@@ -81,23 +81,23 @@ def _joined(batches: list[Pixels]) -> Pixels:
 
 
 def _find(name: str, options: CifarImages) -> list[Path]:
-    """The batches that are there, fetched first where that is asked for; the test batch last."""
+    """The existing batches, downloaded first where that is requested; the test batch last."""
     paths = cifar_files(name, options.root)
     base = data_folder(options.root)
-    # What is there is never fetched again, not even where it is a part only.
+    # Existing files are never fetched again, even where some are missing.
     if not paths and options.download:
         binary = CIFAR_LAYOUTS[name][0]
         fetch_archive(name, base / binary.folder, (*binary.train, binary.test))
         paths = cifar_files(name, options.root)
     if paths:
         return paths
-    # A file of each part is enough to say where they were looked for.
-    wanted = []
+    # A file of each split is enough to say where they should be.
+    expected = []
     for layout in CIFAR_LAYOUTS[name]:
         folder = base / layout.folder
-        wanted.append(folder / layout.train[0])
-        wanted.append(folder / layout.test)
-    raise files_missing(options.name, wanted)
+        expected.append(folder / layout.train[0])
+        expected.append(folder / layout.test)
+    raise files_missing(options.name, expected)
 
 
 def read_binary(path: Path, edition: Edition) -> Pixels:
@@ -123,12 +123,12 @@ def read_pickle(path: Path, edition: Edition) -> Pixels:
     # The Python edition keeps rows of pixels under one name and labels under another.
     images = batch.get("data")
     if not _are_images(images):
-        found = type(images).__name__
+        kind = type(images).__name__
         if isinstance(images, np.ndarray):
-            found = _kind(images)
+            kind = _kind(images)
         raise wrong_file(
             path,
-            f"{found} under 'data'",
+            f"{kind} under 'data'",
             f"uint8 [images, {PIXELS}]",
         )
     labels = np.asarray(batch.get(edition.label_key))
@@ -190,7 +190,7 @@ def _account(
     test: Pixels,
 ) -> tuple[dict[str, str], list[str]]:
     """What was there, as conventions, and warnings where it is only a part."""
-    # A missing batch is told with the images it lacks, in one sentence.
+    # The message names a missing batch and its images.
     share = f"{batches} of {len(layout.train)}"
     train_text, of_train = completeness("training", len(train.images), COMPLETE_TRAIN)
     test_text, warnings = completeness("test", len(test.images), COMPLETE_TEST)

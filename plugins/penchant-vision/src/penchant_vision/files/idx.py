@@ -47,7 +47,7 @@ def read_parts(
     root: str | None,
     *,
     download: bool,
-    asked_by: str,
+    requested_by: str,
 ) -> Parts:
     """Training and test digits (or whatever the dataset shows).
 
@@ -55,7 +55,7 @@ def read_parts(
         dataset: Whose files: mnist, fashion-mnist or kmnist.
         root: The option of that name.
         download: Fetch them first if they are not there.
-        asked_by: The dataset that a message names.
+        requested_by: The dataset that a message names.
     """
     # What is there is never fetched again.
     paths = idx_files(dataset, root)
@@ -63,7 +63,7 @@ def read_parts(
         fetch(dataset, idx_folders(dataset, root)[0])
         paths = idx_files(dataset, root)
     if not paths:
-        raise files_missing(asked_by, _missing(dataset, root))
+        raise files_missing(requested_by, _missing(dataset, root))
     train_images, train_labels, test_images, test_labels = paths
     return Parts(
         train=_read_part(train_images, train_labels),
@@ -72,12 +72,12 @@ def read_parts(
 
 
 def _missing(dataset: str, root: str | None) -> list[Path]:
-    wanted = []
+    required = []
     for folder in idx_folders(dataset, root):
         for name in IDX_NAMES:
             if stored(folder, name) is None:
-                wanted.append(folder / f"{name}[.gz]")
-    return wanted
+                required.append(folder / f"{name}[.gz]")
+    return required
 
 
 def _read_part(images_path: Path, labels_path: Path) -> Pixels:
@@ -105,8 +105,8 @@ def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
             shape = _read_shape(path, stream, item)
             values = _read_values(path, stream, shape)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        found = f"a damaged file ({error})"
-        raise wrong_file(path, found, "a whole gzip file") from error
+        actual = f"a damaged file ({error})"
+        raise wrong_file(path, actual, "a whole gzip file") from error
     flat = np.frombuffer(values, np.uint8)
     return flat.reshape(shape)
 
@@ -137,8 +137,8 @@ def _read_shape(
     count, *shape = struct.unpack(f">{axes}I", header[4:])
     if tuple(shape) != item or not count:
         what = f"{count} images of {shape}" if item else f"{count} labels"
-        wanted = f"images of {list(item)}" if item else "at least one"
-        raise wrong_file(path, what, wanted)
+        required = f"images of {list(item)}" if item else "at least one"
+        raise wrong_file(path, what, required)
     # A bomb may keep its promise.
     if count > LARGEST:
         raise wrong_file(path, f"{count} samples in its header", f"at most {LARGEST}")
@@ -153,14 +153,14 @@ def _read_values(
     """As many values as the header promises, piece by piece: memory grows with the data only."""
     promised = math.prod(shape)
     values = bytearray()
-    # One value more is asked for, so that the end of the file is reached and checked.
+    # Read one value more, so that the end of the file is reached and checked.
     while piece := stream.read(min(PIECE, promised + 1 - len(values))):
         values += piece
     if len(values) != promised:
-        found = f"more than {promised}" if len(values) > promised else f"{len(values)}"
+        counted = f"more than {promised}" if len(values) > promised else f"{len(values)}"
         raise wrong_file(
             path,
-            f"{found} values",
+            f"{counted} values",
             f"{promised}, as its header says {list(shape)}",
         )
     return values

@@ -1,4 +1,4 @@
-"""Where the files of a dataset are, and what users are told when they are not there or wrong.
+"""Where the files of a dataset are, and the messages when they are missing or wrong.
 
 Light on purpose: a job's key asks which files a dataset reads before anything is loaded.
 """
@@ -153,16 +153,16 @@ def celeba_lists(root: str | None) -> list[Path]:
 
 def files_missing(
     dataset: str,
-    wanted: Sequence[Path],
+    required: Sequence[Path],
     *,
     mirrored: bool = True,
 ) -> penchant.Error:
-    """Says what was looked for, where, and how to get it."""
-    looked = "".join(f"\n  {path}" for path in wanted)
+    """Names the files that are missing, and how to get them."""
+    searched = "".join(f"\n  {path}" for path in required)
     hint = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
     if mirrored:
         hint += ", or download = true to fetch it"
-    return penchant.Error(f"{dataset}: the files are not there; {hint}; looked for{looked}")
+    return penchant.Error(f"{dataset}: the files are not there; {hint}; searched:{searched}")
 
 
 def wrong_file(

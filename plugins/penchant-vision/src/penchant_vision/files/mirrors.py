@@ -156,7 +156,7 @@ def _unpack(
     folder: Path,
     members: Sequence[str],
 ) -> None:
-    """Only the members that were asked for, each under its final name only when complete."""
+    """Only the requested members; each gets its final name when it is complete."""
     with tarfile.open(archive) as tar:
         for member in members:
             stream = _member(tar, f"{folder.name}/{member}")

@@ -19,13 +19,13 @@ ADMITTED = "expected only numpy arrays and plain containers"
 
 def read_arrays(path: Path) -> dict[str, Any]:
     """The dictionary that a pickle holds, its arrays as `numpy.ndarray` and its keys as text."""
-    found = _load(path)
-    if not isinstance(found, dict):
-        kind = type(found).__name__
+    loaded = _load(path)
+    if not isinstance(loaded, dict):
+        kind = type(loaded).__name__
         raise penchant.Error(f"{path}: found {kind}, expected a dictionary of arrays")
     # Python 2 wrote bytes where Python 3 has text.
     arrays = {}
-    for key, value in found.items():
+    for key, value in loaded.items():
         if isinstance(value, _Array):
             value = value.values
         arrays[_text(key)] = value
@@ -64,8 +64,8 @@ class _Type:
         self.dtype = np.dtype(_text(code))
         # Booleans, whole numbers and floats; objects could be anything.
         if self.dtype.kind not in "biuf":
-            found = f"found an array of {self.dtype} in the pickle"
-            raise penchant.Error(f"{found}, expected numbers")
+            actual = f"found an array of {self.dtype} in the pickle"
+            raise penchant.Error(f"{actual}, expected numbers")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         # Types of one byte have no order of bytes.
@@ -120,7 +120,7 @@ def _filled(
 
 
 def _latin1(content: Any, encoding: str = "latin1") -> Any:
-    """Bytes that an old protocol wrote as text, one character a byte."""
+    """Bytes that an old protocol wrote as text, one character per byte."""
     if isinstance(content, str):
         return content.encode("latin1")
     return content
@@ -133,7 +133,7 @@ def _text(value: Any) -> str:
 
 
 _ADMITTED: dict[tuple[str, str], Any] = {
-    # Only ever an argument of _reconstruct, which does not look at it.
+    # Only ever an argument of _reconstruct, which ignores it.
     ("numpy", "ndarray"): None,
     ("numpy", "dtype"): _Type,
     ("numpy.core.multiarray", "_reconstruct"): _Array,

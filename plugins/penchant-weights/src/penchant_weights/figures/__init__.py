@@ -1,1 +1,1 @@
-"""Figures, one file a probe."""
+"""Figures, one file per probe."""

@@ -39,21 +39,21 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _layers(result: penchant.Result) -> Figure:
     """Distance from Marchenko and Pastur, spikes, and exponents, by layer."""
     names = result.labels["layers"]
-    places = np.arange(len(names))
+    positions = np.arange(len(names))
     figure = Figure(figsize=(max(10.0, 0.3 * len(names) + 6), 4.2), layout="constrained")
     panels = figure.subplots(1, 3)
     titles = {"mp-distances": "distance from Marchenko-Pastur", "spikes-by-layer": "spikes"}
     for panel, (name, title) in zip(panels, titles.items()):
-        panel.plot(places, result.arrays[name], "o-", color=BLUE, markersize=4, label="weights")
+        panel.plot(positions, result.arrays[name], "o-", color=BLUE, markersize=4, label="weights")
         null = result.arrays[f"{name}-null"]
-        panel.plot(places, null, "--", color=ORANGE, label="entries in random order")
+        panel.plot(positions, null, "--", color=ORANGE, label="entries in random order")
         panel.set_title(title, fontsize=9)
         panel.set_ylabel("distance" if name == "mp-distances" else "eigenvalues", fontsize=8)
     panels[0].legend(frameon=False, fontsize=7)
-    _exponents(panels[2], result, places)
+    _exponents(panels[2], result, positions)
     every = -(-len(names) // _NAMES)
     for panel in panels:
-        panel.set_xticks(places[::every], names[::every], rotation=90, fontsize=6)
+        panel.set_xticks(positions[::every], names[::every], rotation=90, fontsize=6)
         panel.set_xlabel("layer", fontsize=8)
     caption = (
         "Every layer against the same entries in random order; exponents of the tails that pass "
@@ -62,18 +62,20 @@ def _layers(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Spectra of weights by layer")
 
 
-def _exponents(panel: Axes, result: penchant.Result, places: np.ndarray) -> None:
+def _exponents(panel: Axes, result: penchant.Result, positions: np.ndarray) -> None:
     """Exponents of the tails that are power laws."""
     exponents = result.arrays["tail-exponents"]
     errors = result.arrays["tail-exponents-stderr"]
     known = np.isfinite(exponents)
     panel.set_title("tail exponent", fontsize=9)
     panel.set_ylabel("exponent", fontsize=8)
-    panel.set_xlim(-0.5, len(places) - 0.5)
+    panel.set_xlim(-0.5, len(positions) - 0.5)
     if not known.any():
         panel.text(0.5, 0.5, "no power law", ha="center", transform=panel.transAxes, fontsize=9)
         return
-    panel.errorbar(places[known], exponents[known], errors[known], fmt="o", color=BLUE, capsize=2)
+    panel.errorbar(
+        positions[known], exponents[known], errors[known], fmt="o", color=BLUE, capsize=2
+    )
 
 
 def _spectra(result: penchant.Result) -> Figure:

@@ -1,7 +1,7 @@
 """Tensors of files on disk, one at a time: safetensors with shards and index, and torch files.
 
 A safetensors file is read tensor by tensor. A torch file is mapped into memory, so that only the
-pages of the tensor that is looked at are read; one in the format before torch 1.6 cannot be mapped
+pages of the tensor in use are read; one in the format before torch 1.6 cannot be mapped
 and is read whole. Nothing in a file is run.
 """
 

@@ -53,16 +53,16 @@ def spectrum(matrix: Tensor, *, random: np.random.Generator | None = None) -> Sp
     longer = max(rows, columns)
     eigenvalues = np.square(sigma) / longer
     variance = float(matrix.square().mean())
-    found = tail(eigenvalues, generator=random)
+    fit = tail(eigenvalues, generator=random)
     chance = marchenko_pastur.largest_by_chance(rows, columns, variance)
     values = {
         "mp-distance": marchenko_pastur.distance(eigenvalues, rows, columns, variance),
         "spikes": float((eigenvalues > chance).sum()),
         "stable-rank": float(np.square(sigma).sum() / sigma[0] ** 2),
-        "power-law": float(found is not None and found.accepted),
+        "power-law": float(fit is not None and fit.accepted),
     }
     _, high = marchenko_pastur.edges(rows, columns, variance)
-    return Spectrum(sigma, (rows, columns), float(np.sqrt(high * longer)), found, values)
+    return Spectrum(sigma, (rows, columns), float(np.sqrt(high * longer)), fit, values)
 
 
 def shuffled(matrix: Tensor, *, generator: Generator) -> Tensor:

@@ -43,26 +43,26 @@ class _Layers:
 
 
 def run(options: WeightSpectra, context: penchant.Context) -> penchant.Result:
-    """Look at one tensor after the other, and forget it."""
-    found = _Layers()
+    """Measure one tensor after the other, and release it."""
+    layers = _Layers()
     for name, weight in _tensors(options, context):
         if weight.dim() < 2 or not weight.is_floating_point():
             continue
         if min(len(weight), weight[0].numel()) < options.smallest:
-            found.small.append(name)
+            layers.small.append(name)
             continue
-        _add(found, name, weight, context)
+        _add(layers, name, weight, context)
         del weight  # before the next one is read
-    if found.small:
-        context.warn(f"left out, with sides below {options.smallest}: {', '.join(found.small)}")
-    if not found.names:
+    if layers.small:
+        context.warn(f"left out, with sides below {options.smallest}: {', '.join(layers.small)}")
+    if not layers.names:
         raise penchant.Error(
             f"expected a tensor with two axes of at least {options.smallest}, found none"
         )
-    arrays = _arrays(found)
+    arrays = _arrays(layers)
     missing = [name for name, values in arrays.items() if not np.isfinite(values).all()]
     return penchant.Result(
-        _quantities(found, context),
+        _quantities(layers, context),
         arrays,
         conventions={
             "matrix": "outputs x everything else; eigenvalues sigma^2 / longer side",
@@ -71,7 +71,7 @@ def run(options: WeightSpectra, context: penchant.Context) -> penchant.Result:
             "null": f"entries in random order, {options.shuffles} times",
         },
         missing=tuple(missing),
-        labels={"layers": tuple(found.names)},
+        labels={"layers": tuple(layers.names)},
     )
 
 

@@ -65,7 +65,8 @@ class Model:
     ) -> Tensor:
         """A draw of z for each x."""
         drawn = normal(len(x), noise_inputs, generator, x.device)
-        return self.encoder(x, drawn)
+        codes: Tensor = self.encoder(x, drawn)
+        return codes
 
     def networks(self) -> list[nn.Module]:
         """Those that are there."""
@@ -157,7 +158,7 @@ def train_model(
         # Only variants that learn from reconstructions pay for them.
         again = model.decoder(inferred) if variant in RECONSTRUCTING else None
         made = model.decoder(z)
-        # Judges learn first, from numbers that teach nobody else.
+        # Judges learn first; their inputs are detached from the other networks.
         batch = Batch(x, z, inferred, made, again)
         judges.learn(batch.detached())
         _train_both(model, both, parameters, recipe, batch)
@@ -229,9 +230,9 @@ def _train_both(
 
 def _gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """Gradients, 0 for parameters that the loss does not depend on."""
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    derivatives = torch.autograd.grad(loss, parameters, allow_unused=True)
     gradients = []
-    for parameter, gradient in zip(parameters, found):
+    for parameter, gradient in zip(parameters, derivatives):
         if gradient is None:
             gradient = torch.zeros_like(parameter)
         gradients.append(gradient)

@@ -212,14 +212,14 @@ def train_row(
             inputs = x[rows]
             z, mean, sigma = classifier.encode(inputs, recipe, generator, training=True)
             # A single sample has no other to be paired with.
-            informed = informant is not None and len(rows) > 1
-            if informed:
-                informant.learn(inputs, z.detach())
+            informing = informant if len(rows) > 1 else None
+            if informing is not None:
+                informing.learn(inputs, z.detach())
             loss = _supervised(classifier.decoder(z), labels[rows], classifier.row, recipe)
             if classifier.row.regulariser == "variational":
                 loss = loss + recipe.beta_variational * _kl_to_standard(mean, sigma)
-            if informed:
-                loss = loss + recipe.beta_mine * informant.information(inputs, z)
+            if informing is not None:
+                loss = loss + recipe.beta_mine * informing.information(inputs, z)
             update(optimizer, loss)
 
 
@@ -283,7 +283,7 @@ def misclassified(
     generator: Generator,
 ) -> Tensor:
     """Which samples (samples,) get another class: probabilities are averaged over draws of z."""
-    probabilities = 0
+    probabilities = x.new_zeros(())
     # A noisy classifier answers with its mean over draws.
     for _ in range(draws):
         z, _, _ = classifier.encode(x, recipe, generator)

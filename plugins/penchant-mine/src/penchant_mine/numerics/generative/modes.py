@@ -1,6 +1,6 @@
 """Which modes of the data are among generated samples.
 
-Points are judged by one normal a mode, stacked digits by a classifier of single channels that is
+Points are judged by one normal per mode, stacked digits by a classifier of single channels that is
 trained on the data in the run.
 """
 
@@ -72,7 +72,8 @@ def _factor(points: Tensor, identity: Tensor) -> Tensor:
     """Cholesky factor of the covariance; nearly flat modes are given a little width."""
     covariance = torch.cov(points.T).reshape(identity.shape)
     widened = covariance + 1e-9 * identity
-    return torch.linalg.cholesky(widened)
+    factor: Tensor = torch.linalg.cholesky(widened)
+    return factor
 
 
 def uniform_cloud(
@@ -160,14 +161,15 @@ def digit_judge(network: nn.Module) -> Judge:
     def one_part(samples: Tensor) -> Tensor:
         logits = network(_single_channels(samples))
         depth = samples.shape[1]
-        return logits.argmax(1).reshape(-1, depth)
+        digits: Tensor = logits.argmax(1).reshape(-1, depth)
+        return digits
 
     def judge(samples: Tensor) -> Tensor:
-        found = outputs(one_part, samples, chunk=CHUNK)
+        numbers = outputs(one_part, samples, chunk=CHUNK)
         depth = samples.shape[1]
         # The first channel has the highest position.
-        powers = torch.arange(depth - 1, -1, -1, device=found.device)
-        positions = found * DIGITS**powers
+        powers = torch.arange(depth - 1, -1, -1, device=numbers.device)
+        positions = numbers * DIGITS**powers
         return positions.sum(1)
 
     return judge

@@ -22,7 +22,7 @@ def perceptron(
     batch_norm: bool = False,
     slope: float = 0.2,
 ) -> nn.Sequential:
-    """Linear layers with leaky ReLU between them, batch-normalised where asked for."""
+    """Linear layers with leaky ReLU between them, batch-normalised where requested."""
     layers: list[nn.Module] = []
     for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
         layers.append(nn.Linear(a, b))
@@ -89,7 +89,8 @@ class Upwards(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """Images in [-1, 1]."""
         smallest = self.project(z).reshape(-1, *self.start)
-        return self.layers(smallest)
+        images: Tensor = self.layers(smallest)
+        return images
 
 
 class Downwards(nn.Module):
@@ -148,7 +149,8 @@ class Downwards(nn.Module):
         features = self.layers(x).flatten(1)
         if other is not None and not self.maps:
             features = torch.cat([features, other], 1)
-        return self.head(features)
+        numbers: Tensor = self.head(features)
+        return numbers
 
 
 class Joined(nn.Module):
@@ -163,7 +165,8 @@ class Joined(nn.Module):
         flat = x.flatten(1)
         if other is not None:
             flat = torch.cat([flat, other.flatten(1)], 1)
-        return self.layers(flat)
+        numbers: Tensor = self.layers(flat)
+        return numbers
 
 
 class ConditionedScores(nn.Module):

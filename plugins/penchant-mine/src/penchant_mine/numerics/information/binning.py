@@ -12,15 +12,13 @@ def cells(values: Tensor, bins: int) -> Tensor:
     Columns with at most `bins` different values keep them.
     """
     numbers = torch.stack([_column(column, bins) for column in values.T], 1)
-    _, inverse = torch.unique(
-        numbers,
-        dim=0,
-        return_inverse=True,
-    )
+    inverse: Tensor = torch.unique(numbers, dim=0, return_inverse=True)[1]
     return inverse
 
 
 def _column(column: Tensor, bins: int) -> Tensor:
+    different: Tensor
+    inverse: Tensor
     different, inverse = torch.unique(column, return_inverse=True)
     if len(different) <= bins:
         return inverse
@@ -59,9 +57,9 @@ def binned_information(x: Tensor, z: Tensor) -> tuple[Tensor, float, int]:
     in_x = torch.bincount(x).to(torch.float64)
     in_z = torch.bincount(z).to(torch.float64)
     # Counts that independent variables would have, but for a factor.
-    alone = in_x[joint[:, 0]] * in_z[joint[:, 1]]
+    independent = in_x[joint[:, 0]] * in_z[joint[:, 1]]
     together = counts.to(torch.float64) * len(x)
-    ratio = torch.log(together / alone)
+    ratio = torch.log(together / independent)
     # Cells in excess of what the variables have by themselves.
     excess = len(joint) - len(in_x) - len(in_z) + 1
     correction = excess / (2 * len(x))

@@ -4,7 +4,7 @@ A statistics network T scores pairs. `joint` (networks, samples) are scores of p
 `marginal` (networks, shifts, samples) those of pairs whose second part was moved on by a shift:
 marginal[:, k, i] = T(x[i], z[(i + shift_k) mod samples]).
 
-Every bound has `loss` (minimised by training; one number a network), `value` (nats) and
+Every bound has `loss` (minimised by training; one number per network), `value` (nats) and
 `contributions` (networks, samples): what each sample adds to the value to first order, from which
 its standard error follows.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "elu": nn.ELU,
     "leaky-relu": lambda: nn.LeakyReLU(0.2),
@@ -76,4 +76,5 @@ class ConditionedConvolutions(nn.Module):
             # One number a feature map, the same all over the image.
             added = condition(z)[:, :, None, None]
             x = self.activation(convolution(x) + added)
-        return self.head(torch.flatten(x, 1))
+        scores: Tensor = self.head(torch.flatten(x, 1))
+        return scores

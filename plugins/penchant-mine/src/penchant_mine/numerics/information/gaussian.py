@@ -17,7 +17,8 @@ def canonical_correlations(x: Tensor, z: Tensor) -> Tensor:
     right = _basis(z.to(torch.float64))
     products = left.T @ right
     # Rounding may leave one just above 1.
-    return torch.linalg.svdvals(products).clamp(0, 1)
+    correlations: Tensor = torch.linalg.svdvals(products).clamp(0, 1)
+    return correlations
 
 
 def _basis(values: Tensor) -> Tensor:
@@ -25,7 +26,8 @@ def _basis(values: Tensor) -> Tensor:
     centred = values - values.mean(0)
     left, singular, _ = torch.linalg.svd(centred, full_matrices=False)
     smallest = NEGLIGIBLE * singular[0]
-    return left[:, singular > smallest]
+    basis: Tensor = left[:, singular > smallest]
+    return basis
 
 
 def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
@@ -53,9 +55,9 @@ def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
     correlations = canonical_correlations(x, z)
     squares = correlations.square().clamp(max=1 - 1e-15)
     logs = torch.log1p(-squares).sum()
-    apart = _digammas(samples, p) + _digammas(samples, q)
+    marginal = _digammas(samples, p) + _digammas(samples, q)
     together = _digammas(samples, p + q)
-    bias = 0.5 * (apart - together)
+    bias = 0.5 * (marginal - together)
     value = -0.5 * float(logs) - bias
     # What is left of the variance at correlation 0 is of second order.
     first_order = float(squares.sum()) / samples
@@ -83,7 +85,7 @@ def _digammas(samples: int, dimensions: int) -> float:
 def far_from_normal(x: Tensor, z: Tensor) -> bool:
     """Are x and z jointly something else than normal samples would be?
 
-    At 1 %, corrected for the number of comparisons. Looked at are every column's skewness and
+    At 1 %, corrected for the number of comparisons. The tests are of every column's skewness and
     kurtosis, the kurtosis of all columns together (Mardia 1970), and what a line through one
     variable leaves of the other: of normal variables it is independent of the first.
     """
@@ -152,5 +154,5 @@ def _mardia(columns: Tensor) -> Tensor:
     expected = rank * (rank + 2)
     # Squared distances of samples from their mean, in units of the covariance.
     distances = basis.square().sum(1)
-    found = distances.square().sum() * samples
-    return (found - expected) * math.sqrt(samples / (8 * expected))
+    statistic = distances.square().sum() * samples
+    return (statistic - expected) * math.sqrt(samples / (8 * expected))

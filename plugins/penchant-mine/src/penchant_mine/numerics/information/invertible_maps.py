@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-APART = 2.0  # standard deviations from either bump of `bimodal` to the middle
+SPACING = 2.0  # standard deviations from either bump of `bimodal` to the middle
 
 
 def half_cube(values: Tensor) -> Tensor:
@@ -33,13 +33,14 @@ def wiggly_second(values: Tensor) -> Tensor:
 
 def bimodal(values: Tensor) -> Tensor:
     """Standard normal numbers as draws of two bumps: the quantile of the mixture."""
-    reach = APART + 8
+    reach = SPACING + 8
     grid = np.linspace(-reach, reach, 20001)
-    bumps = 0.5 * (_normal_cdf(grid - APART) + _normal_cdf(grid + APART))
+    bumps = 0.5 * (_normal_cdf(grid - SPACING) + _normal_cdf(grid + SPACING))
     levels = _normal_cdf(values.double().numpy())
     mapped = np.interp(levels, bumps, grid)
     return torch.from_numpy(mapped).to(values.dtype)
 
 
 def _normal_cdf(values: np.ndarray) -> np.ndarray:
-    return torch.special.ndtr(torch.from_numpy(values)).numpy()
+    levels: np.ndarray = torch.special.ndtr(torch.from_numpy(values)).numpy()
+    return levels

@@ -87,8 +87,8 @@ def noisy_map(function: Callable[[Tensor], Tensor], sigma: float) -> float:
     Entropy of the sum minus that of the noise.
     """
     # Narrow noise needs narrow panels.
-    wanted = math.ceil(1 / sigma)
-    panels = min(64, max(4, wanted))
+    least = math.ceil(1 / sigma)
+    panels = min(64, max(4, least))
     x, x_weights = legendre(-1, 1, panels, 64)
     reach = 1 + 10 * sigma
     y, y_weights = legendre(-reach, reach, 4 * panels, 64)
@@ -145,8 +145,8 @@ def shared_sign(sigma: float) -> float:
     single = 0.5 * (above + below)
     # Logarithms of the joint density and of that of one variable.
     together = torch.log(joint.clamp(min=SMALLEST))
-    alone = torch.log(single.clamp(min=SMALLEST))
-    ratio = together - alone[:, None] - alone
+    marginal = torch.log(single.clamp(min=SMALLEST))
+    ratio = together - marginal[:, None] - marginal
     areas = weights[:, None] * weights
     integral = (areas * joint * ratio).sum()
     return float(integral)

@@ -43,7 +43,8 @@ def kraskov(
         device=x.device,
         dtype=torch.float64,
     )
-    return torch.special.digamma(whole).sum() - digammas
+    contributions: Tensor = torch.special.digamma(whole).sum() - digammas
+    return contributions
 
 
 def counts_by_blocks(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-NEIGHBOURS_OF = 2048  # samples that the search for a deterministic map looks at
+NEIGHBOURS_OF = 2048  # samples used to search for a deterministic map
 HEAVY = 5.0  # excess kurtosis of a column with heavy tails; that of a normal one is 0
 
 
@@ -148,7 +148,7 @@ def is_discrete(values: Tensor) -> bool:
     return len(different) < 0.5 * len(some)
 
 
-def looks_deterministic(x: Tensor, z: Tensor) -> bool:
+def seems_deterministic(x: Tensor, z: Tensor) -> bool:
     """Does z look like a continuous function of x? Its information would be infinite.
 
     Either a linear map leaves less than a millionth of the variance; or the difference of z between
@@ -178,8 +178,8 @@ def _linear_rest(x: Tensor, z: Tensor) -> float:
     x, z = x.cpu(), z.cpu()
     ones = torch.ones_like(x[:, :1])
     with_one = torch.cat([x, ones], 1)
-    found = torch.linalg.lstsq(with_one, z, driver="gelsd")
-    residual = z - with_one @ found.solution
+    solution = torch.linalg.lstsq(with_one, z, driver="gelsd")
+    residual = z - with_one @ solution.solution
     left_over = residual.square().sum()
     whole = z.square().sum()
     return float(left_over / whole)

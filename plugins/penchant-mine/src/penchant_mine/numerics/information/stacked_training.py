@@ -56,7 +56,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training found, one number a network: `best_step` is that of the kept state."""
+    """What a training found, one number per network: `best_step` is that of the kept state."""
 
     held_out: Tensor
     training: Tensor
@@ -283,7 +283,7 @@ class _Loop:
 
     def check(self, step: int) -> Tensor:
         """Judge the averaged weights on the stopping block and keep those that are better."""
-        # Checks are frequent, so they look at fewer marginal pairs.
+        # Checks are frequent, so they use fewer marginal pairs.
         marginals = min(STOPPING_MARGINALS, self.recipe.marginals)
         shifts = shifts_for(self.rows.stopping.shape[1], marginals)
         joint, marginal = self._scores(self.weights.averaged, self.rows.stopping, shifts)
@@ -346,7 +346,6 @@ class _Loop:
         )
 
 
-def shifts_for(samples: int, wanted: int) -> list[int]:
-    """Shifts 1, 2, ... that pair no sample with its own partner."""
-    count = min(wanted, samples - 1)
-    return list(range(1, 1 + count))
+def shifts_for(samples: int, count: int) -> list[int]:
+    """At most `count` shifts 1, 2, ... that pair no sample with its own partner."""
+    return list(range(1, 1 + min(count, samples - 1)))

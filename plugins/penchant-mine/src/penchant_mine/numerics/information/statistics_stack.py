@@ -15,7 +15,7 @@ from penchant_numerics.ensembles import Ensemble, State
 from torch import Tensor, nn
 
 # Bytes of the budget for a row: a CPU's caches then hold the activations (`make bench`).
-A_ROW_TOGETHER = 2**22  # 256 rows a network are multiplied at once on a CPU
+A_ROW_TOGETHER = 2**22  # 256 rows per network are multiplied at once on a CPU
 A_ROW_SCORED = 2**19  # 2048 rows of all networks are scored at once on a CPU
 ELEMENTWISE = (
     nn.ReLU,
@@ -76,7 +76,8 @@ class StatisticsStack:
         def one(own: State, rows: Tensor) -> Tensor:
             flat = rows.flatten(0, 1)
             scores = torch.func.functional_call(self.module, own, (flat,))
-            return scores.reshape(rows.shape[:2])
+            by_pair: Tensor = scores.reshape(rows.shape[:2])
+            return by_pair
 
         return torch.vmap(one, randomness="error")(state, pairs)
 
