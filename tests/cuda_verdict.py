@@ -24,8 +24,8 @@ from typing import Any
 import cuda_sizes
 import pytest
 import torch
-from penchant.execution import gpus
 from penchant.plugins.discovery import kernel_version
+from penchant_numerics import gpus
 from penchant_testing import on_cuda
 
 REPORT = "cuda-report.txt"

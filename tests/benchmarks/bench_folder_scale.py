@@ -1,33 +1,39 @@
 """How far a folder carries as a queue: workers that only claim shards and write them.
 
-    python tests/benchmarks/bench_folder_scale.py [--shards 100000] [--workers 1 2 8 32 100 200]
-        [--delay 0 0.5] [--seconds 120] [--folder FOLDER]
+    python tests/benchmarks/bench_folder_scale.py [--shards 100000] [--workers 1 8 32 100 200]
+        [--processes] [--delay SECONDS] [--seconds 120] [--folder FOLDER]
 
-Nothing is computed. For every number of workers: shards per second, the share of the time that a
-worker spends on looking for a free shard, the locks that it tried in vain, and shards that were
-written twice. With `--delay` a worker sees files of others only after so many seconds, as on a
-network file system that caches what it has listed: correct, but some shards are done twice. Give a
-`--folder` on the file system that is to be measured; by default it is one in memory, because the
-temporary folder may be on a busy disk. With `--turns` all workers are in one process and take turns:
-their CPU time says what the queue costs, however busy the machine is.
+Nothing is computed. All workers are in one process and take turns, each with a shard in hand: their
+CPU time says what the queue costs, however busy the machine is. For every number of workers: claims
+per second of CPU, the CPU time of a shard, the share of it that was spent on looking for a free one,
+the share that was lost to locks that another worker had, and shards that were written twice.
+
+With `--processes` every worker is a process, and times are those of the clock. With `--delay` a
+worker sees answers of others only after some seconds, as on a network file system that caches what
+it has read: correct, but some shards are done twice. Give a `--folder` on the file system that is to
+be measured; by default it is one in memory, because the temporary folder may be on a busy disk.
 """
 
 import argparse
-import collections
+import contextlib
+import copy
 import multiprocessing
 import os
 import tempfile
 import time
 from pathlib import Path
 
+import attrs
 from penchant.execution import maps, tasks
-from penchant.execution.mapping import MapSetup, store_of
+from penchant.execution.context import Context
+from penchant.execution.mapping import Map
 from penchant.execution.shards import Scope, Shard, ShardStore
 from penchant.execution.tasks import Queue
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
 MEMORY = "/dev/shm"
+ATTEMPTS = 3
 
 
 def nothing(context, item):
@@ -35,8 +41,11 @@ def nothing(context, item):
     return {}
 
 
-def made_job():
-    """A job whose shards these are."""
+@contextlib.contextmanager
+def published_map(shards, parent):
+    """A map of a job in a folder, as a worker sees it."""
+    from bench_folder_scale import nothing  # by its name: workers do not know it as __main__
+
     raw = {
         "architectures": [{"name": "perceptron"}],
         "datasets": [{"name": "two-blobs"}],
@@ -44,154 +53,142 @@ def made_job():
         "device": "cpu",
     }
     (job,) = build(raw, discovery.load(), "bench").jobs("cpu")
-    return job
+    with tempfile.TemporaryDirectory(dir=parent) as text:
+        queue = Queue(Path(text))
+        queue.make()
+        shared_map = Map(Context(job, queue.folder), {}, maps.store_of(job, queue.folder))
+        shared_map.store.folder.mkdir(parents=True)
+        numbers = range(shards)
+        maps.publish(queue, shared_map, [Shard(each, nothing, each, Scope()) for each in numbers])
+        (name,) = queue.maps()
+        yield maps.opened(queue, name, {job.id: job})
 
 
+@attrs.frozen
 class DelayedStore(ShardStore):
-    """Shows shards of others as a listing of some seconds ago had them."""
+    """Shows answers of others as they were some seconds ago."""
 
-    def __init__(self, folder, key, delay):
-        super().__init__(folder, key)
-        self.delay = delay
-        self._listed = -delay
-        self._names = set()
+    delay: float = 0.0
+    seen: dict = attrs.field(factory=dict)
 
     def has(self, shard):
-        """Was the shard there when its folder was listed?"""
+        """Was the answer there when it was last looked at?"""
         now = time.monotonic()
-        if now - self._listed >= self.delay:
-            self._listed = now
-            self._names = {path.name for path in self.folder.iterdir()}
-        return f"{shard.number}.npz" in self._names
+        path = self.path(shard)
+        with contextlib.suppress(FileNotFoundError):
+            return time.time() - path.stat().st_mtime >= self.delay
+        return self.seen.setdefault(shard.number, now) < 0
 
 
-in_vain = 0  # locks that another worker had
+class Worker:
+    """Claims shards and writes them; counts what that takes."""
+
+    def __init__(self, published, name, clock, delay=0.0):
+        # As if it had opened the map itself, without memory for 200 copies of its shards.
+        self.published = copy.copy(published)
+        self.published.go_to_random_position()
+        if delay:
+            store = published.store
+            self.published.store = DelayedStore(store.folder, store.key, delay=delay)
+        self.name = name
+        self.clock = clock
+        self.done = self.twice = self.in_vain = 0
+        self.looking = self.lost = self.writing = 0.0
+        self._taken = None
+
+    def claim(self, *arguments):
+        """Take a task; None where another worker has it."""
+        began = self.clock()
+        claim = tasks.claim(*arguments)
+        if claim is None:
+            self.in_vain += 1
+            self.lost += self.clock() - began
+        return claim
+
+    def take(self):
+        """Take a shard; False where none is free."""
+        maps.tasks = CountingTasks(self.claim)
+        began = self.clock()
+        self._taken = self.published.take(self.name, ATTEMPTS)
+        self.looking += self.clock() - began
+        return self._taken is not None
+
+    def finish(self):
+        """Write the shard in hand."""
+        if self._taken is None:
+            return
+        began = self.clock()
+        shard, claim = self._taken
+        self.twice += self.published.store.path(shard).exists()
+        self.published.store.write(shard, {})
+        self.published.finish(shard, claim)
+        claim.release()
+        self.done += 1
+        self.writing += self.clock() - began
+
+    def counts(self):
+        """What is summed over workers."""
+        return self.done, self.twice, self.in_vain, self.looking, self.lost, self.writing
 
 
-def counted(*arguments):
-    """Take a task; None where another worker has it."""
-    global in_vain
-    claim = tasks.claim(*arguments)
-    in_vain += claim is None
-    return claim
-
-
+@attrs.frozen
 class CountingTasks:
     """What maps know of tasks, with claims that are counted."""
 
-    claim = staticmethod(counted)
+    claim: object
 
 
-def work(opened, name, delay, deadline, begin, counts):
-    """Claim shards and write them, until none is left or the time is over."""
-    # As if each worker had opened the map itself, without memory for 200 copies of it.
-    left = list(opened._left)
-    maps.order.shuffle(left)
-    opened._left = collections.deque(left)
-    if delay:
-        store = opened.setup.store
-        opened.setup.store = DelayedStore(store.folder, store.key, delay)
-    begin.wait()
-    done = twice = 0
-    looking = writing = 0.0
+def take_turns(published, workers, delay, deadline):
+    """Workers of one process that take turns; CPU times."""
+    found = [Worker(published, f"w{each}", time.process_time, delay) for each in range(workers)]
     began = time.monotonic()
-    while time.monotonic() - began < deadline:
-        start = time.perf_counter()
-        taken = opened.take(name)
-        looked = time.perf_counter()
-        looking += looked - start
-        if taken is None:
-            break
-        shard, claim = taken
-        twice += opened.setup.store.path(shard).exists()
-        opened.setup.store.write(shard, "", {})
-        claim.finish()
-        claim.release()
-        writing += time.perf_counter() - looked
-        done += 1
-    counts.put((done, twice, in_vain, looking, writing, time.monotonic() - began))
+    left = found
+    while left and time.monotonic() - began < deadline:
+        for worker in found:
+            worker.finish()
+        left = [worker for worker in found if worker.take()]
+    for worker in found:
+        worker.finish()
+    return [worker.counts() for worker in found]
 
 
-def measure(workers, shards, delay, deadline, parent):
-    """One number of workers; prints a line."""
-    maps.tasks = CountingTasks
-    from bench_folder_scale import nothing  # by its name: workers do not know it as __main__
-
-    job = made_job()
+def in_processes(published, workers, delay, deadline):
+    """Every worker in a process of its own; times of the clock."""
     context = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory(dir=parent) as text:
-        folder = Path(text)
-        queue = Queue(folder)
-        queue.make()
-        setup = MapSetup(job, folder, {}, "", store_of(job, folder))
-        setup.store.folder.mkdir(parents=True)
-        all_shards = [Shard(number, nothing, number, Scope()) for number in range(shards)]
-        assert maps.publish(queue, setup, all_shards, 3) is not None
-        (name,) = queue.maps()
-        opened = maps.opened(queue, name, {job.id: job}, 3)
-        begin, counts = context.Barrier(workers), context.SimpleQueue()
-        started = []
-        for number in range(workers):
-            call = (opened, f"w{number}", delay, deadline, begin, counts)
-            started.append(context.Process(target=work, args=call))
-            started[-1].start()
-        found = [counts.get() for _ in started]
-        for process in started:
-            process.join()
-        stored = len(list(setup.store.folder.iterdir()))
-    done, twice, tried, looking, writing, _ = map(sum, zip(*found))
-    seconds = max(each[-1] for each in found)
+    begin, counts = context.Barrier(workers), context.SimpleQueue()
+
+    def work(name):
+        worker = Worker(published, name, time.perf_counter, delay)
+        begin.wait()
+        end = time.monotonic() + deadline
+        while time.monotonic() < end and worker.take():
+            worker.finish()
+        counts.put(worker.counts())
+
+    started = [context.Process(target=work, args=(f"w{each}",)) for each in range(workers)]
+    for process in started:
+        process.start()
+    found = [counts.get() for _ in started]
+    for process in started:
+        process.join()
+    return found
+
+
+def measure(workers, options, delay):
+    """One number of workers; prints a line."""
+    spread = in_processes if options.processes else take_turns
+    with published_map(options.shards, options.folder) as published:
+        began = time.monotonic()
+        found = spread(published, workers, delay, options.seconds)
+        seconds = time.monotonic() - began
+        stored = len(list(published.store.folder.iterdir()))
+    done, twice, in_vain, looking, lost, writing = map(sum, zip(*found))
+    total = looking + writing
     print(
-        f"{workers:4} workers: {done / seconds:8.0f} shards/s, {looking / (looking + writing):4.0%} "
-        f"looking, {tried / max(1, done):.2f} locks in vain per shard, {twice} written twice, "
-        f"{stored} of {shards} stored in {seconds:.1f} s",
-        flush=True,
-    )
-
-
-def take_turns(workers, shards, parent):
-    """Workers of one process that take turns, each with a shard in hand; prints CPU times."""
-    from bench_folder_scale import nothing
-
-    maps.tasks = CountingTasks
-    job = made_job()
-    with tempfile.TemporaryDirectory(dir=parent) as text:
-        folder = Path(text)
-        queue = Queue(folder)
-        queue.make()
-        setup = MapSetup(job, folder, {}, "", store_of(job, folder))
-        setup.store.folder.mkdir(parents=True)
-        all_shards = [Shard(number, nothing, number, Scope()) for number in range(shards)]
-        maps.publish(queue, setup, all_shards, 3)
-        (name,) = queue.maps()
-        opened = [maps.opened(queue, name, {job.id: job}, 3) for _ in range(workers)]
-        global in_vain
-        in_vain = 0
-        looking = writing = 0.0
-        held = {}
-        done = 0
-        while opened:
-            for number, each in list(enumerate(opened)):
-                start = time.process_time()
-                if number in held:
-                    shard, claim = held.pop(number)
-                    setup.store.write(shard, "", {})
-                    claim.finish()
-                    claim.release()
-                    done += 1
-                    middle = time.process_time()
-                    writing += middle - start
-                    start = middle
-                taken = each.take(f"w{number}")
-                looking += time.process_time() - start
-                if taken is not None:
-                    held[number] = taken
-            if not held:
-                break
-    print(
-        f"{workers:4} workers: {(looking + writing) / done * 1e3:.2f} ms of CPU per shard, "
-        f"{looking / (looking + writing):.0%} looking, {in_vain / done:.2f} locks in vain per "
-        f"shard, {done} of {shards} stored",
+        f"{workers:4} workers: {done / total:6.0f} claims per second of a worker, "
+        f"{total / done * 1e3:.2f} ms per shard, {looking / total:4.0%} looking, "
+        f"{lost / total:.1%} lost to contention, {in_vain / done:.3f} locks in vain per shard, "
+        f"{twice} written twice, {stored} of {options.shards} stored in {seconds:.0f} s",
         flush=True,
     )
 
@@ -200,21 +197,17 @@ def main():
     """Every delay with every number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shards", type=int, default=100_000)
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 8, 32, 100, 200])
-    parser.add_argument("--delay", type=float, nargs="*", default=[0.0, 0.5])
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 8, 32, 100, 200])
+    parser.add_argument("--processes", action="store_true", help="every worker is a process")
+    parser.add_argument("--delay", type=float, nargs="*", default=[0.0])
+    parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--folder", default=MEMORY if Path(MEMORY).is_dir() else None)
-    parser.add_argument("--turns", action="store_true", help="CPU time, in one process")
     options = parser.parse_args()
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    if options.turns:
-        for workers in options.workers:
-            take_turns(workers, options.shards, options.folder)
-        return
     for delay in options.delay:
-        print(f"files of others are seen after {delay:g} s, in {options.folder}")
+        print(f"answers of others are seen after {delay:g} s, in {options.folder}")
         for workers in options.workers:
-            measure(workers, options.shards, delay, options.seconds, options.folder)
+            measure(workers, options, delay)
 
 
 if __name__ == "__main__":

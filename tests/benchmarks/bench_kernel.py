@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from penchant.execution.attempts import keep_result, run_job
+from penchant.execution.attempts import run_job, store_result
 from penchant.execution.context import Context
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
@@ -84,7 +84,7 @@ def recognise(folder):
     first, *others = build(raw, plugins).jobs("cpu")
     found = run_job(first, folder)
     for job in others:
-        keep_result(job, folder, found)
+        store_result(job, folder, found)
     run_experiment(build(raw, plugins), plugins, folder)
     return best(lambda: run_experiment(build(raw, plugins), plugins, folder), 3)
 

@@ -172,7 +172,7 @@ def shard(folder):
 def finished(folder):
     """10,000 finished jobs are recognised, in seconds."""
     import penchant
-    from penchant.execution.attempts import keep_result
+    from penchant.execution.attempts import store_result
     from penchant.execution.runner import run_experiment
     from penchant.experiments.experiment import build
     from penchant.plugins import discovery
@@ -184,7 +184,7 @@ def finished(folder):
     result = Result({"count": penchant.Quantity(1, exact=True)}, {"times": [[0.0, 1.0]]})
     for job in experiment.jobs("cpu"):
         (folder / "run" / "jobs" / job.id).mkdir(parents=True)
-        keep_result(job, folder / "run", result)
+        store_result(job, folder / "run", result)
     began = time.perf_counter()
     assert run_experiment(experiment, plugins, folder / "run").done
     return time.perf_counter() - began

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import penchant
-from penchant.execution.attempts import keep_result
+from penchant.execution.attempts import store_result
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
@@ -50,7 +50,7 @@ def grid():
         quantity = penchant.Quantity(1.0, stderr=0.5, over="networks")
         for job in jobs:
             (folder / "jobs" / job.id).mkdir(parents=True)
-            keep_result(job, folder, Result({"spread": quantity}, {"means": [1.0, 2.0]}))
+            store_result(job, folder, Result({"spread": quantity}, {"means": [1.0, 2.0]}))
         with timed(seconds):
             run = run_experiment(experiment, plugins, folder)
         assert run.done

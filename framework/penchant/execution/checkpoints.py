@@ -1,6 +1,6 @@
-"""Checkpoints: a training is done once per run, kept, and gone on with after a kill.
+"""Checkpoints: a training is done once per run, saved, and resumed after a kill.
 
-A checkpoint's name ends in a checksum of its content, so that a damaged one is noticed, set aside
+A checkpoint's name ends in a checksum of its content, so that a damaged one is noticed, quarantined
 and trained again.
 """
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
-_WRITTEN = "written"  # a checkpoint that is whole, and has no name yet
+_WRITTEN = "written"  # a checkpoint that is whole and has no name yet
+# Names: <step, or latest>-<number>-<checksum>.pt
 _DIGITS = 16  # of the checksum in a checkpoint's name
 
 
 class Checkpoints:
-    """One training in a folder of its own: every state that was asked for is kept."""
+    """One training in a folder of its own: every requested state is saved."""
 
     def __init__(
         self,
@@ -52,31 +53,27 @@ class Checkpoints:
 
         Args:
             make: Makes the network as it is before training.
-            steps: Steps to look at; after an early stop later ones are left out.
+            steps: Requested steps; after an early stop later ones are left out.
 
         Yields:
             The step, and a network of its own.
         """
-        samples = len(self.data.train.inputs)
-        total = self.training.total_steps(samples)
-        wanted = [total] if steps is None else sorted(set(steps))
-        if wanted:
-            first, last = wanted[0], wanted[-1]
-            if not 0 <= first <= last <= total:
-                found = f"found steps {first} to {last}"
-                raise Error(f"the training has {total} steps, {found}")
-
-        seen = -1
-        for step in wanted:
+        total = self.training.total_steps(len(self.data.train.inputs))
+        requested = [total] if steps is None else sorted(set(steps))
+        if requested and not 0 <= requested[0] <= requested[-1] <= total:
+            found = f"found steps {requested[0]} to {requested[-1]}"
+            raise Error(f"the training has {total} steps, {found}")
+        latest = -1
+        for step in requested:
             state = self._state(make, step)
             reached = int(state["step"])
             # An early stop answers all later steps.
-            if reached > seen:
+            if reached > latest:
                 # A network of its own: what a probe does to it changes no other state.
                 network = make()
                 network.load_state_dict(state["network"])
-                seen = reached
-                yield seen, network
+                latest = reached
+                yield reached, network
 
     def _state(self, make: Callable[[], nn.Module], step: int) -> dict[str, Any]:
         import filelock
@@ -84,42 +81,28 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         # Two jobs that share a training: the second waits and reads.
         with filelock.FileLock(self.folder / "lock"):
-            self._sweep()
+            # What a training left that was killed while it wrote.
+            sweep(self.folder)
+            (self.folder / _WRITTEN).unlink(missing_ok=True)
             known = self._nearest(step)
             # Exactly this step, or one after which training stopped by itself.
             if known is not None and (known["step"] == step or known["finished"]):
                 return known
             return self._train(make(), known, step)
 
-    def _sweep(self) -> None:
-        """Remove what a training left that was killed while it wrote."""
-        sweep(self.folder)
-        unnamed = self.folder / _WRITTEN
-        unnamed.unlink(missing_ok=True)
-
     def _nearest(self, step: int) -> dict[str, Any] | None:
-        """The latest state up to this step that can be read; damaged ones are set aside."""
-        kept = []
-        for path in self.folder.glob("*.pt"):
-            # <step or latest>-<number>-<checksum>
-            parts = path.stem.split("-")
-            if len(parts) != 3 or not parts[1].isdigit():
-                continue
-            number = int(parts[1])
-            if number <= step:
-                kept.append((number, path))
-
-        for _, path in sorted(kept, reverse=True):
-            state = self._read(path)
-            if state is not None:
-                return state
-        return None
+        """The latest state up to this step that can be read; damaged ones are quarantined."""
+        saved = []
+        for path in self.folder.glob("*-*-*.pt"):
+            number = path.stem.split("-")[1]
+            if number.isdigit() and int(number) <= step:
+                saved.append((int(number), path))
+        states = (self._read(path) for _, path in sorted(saved, reverse=True))
+        return next(filter(None, states), None)
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
-            digest = checksum(path)[:_DIGITS]
-            _, _, named = path.stem.rpartition("-")
-            if digest == named:
+            if path.stem.endswith(f"-{checksum(path)[:_DIGITS]}"):
                 return read_tensors(path)
         except (OSError, Error):
             pass
@@ -147,7 +130,7 @@ class Checkpoints:
         return self._write("step", trainer.state())
 
     def _write(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:
-        """Keep a state, drop those kept against a kill, and give it back as a reader has it."""
+        """Save a state, drop those saved against a kill, and return it as it is read."""
         import torch
 
         # Its name holds its checksum, which is known only when it is written.
@@ -156,12 +139,9 @@ class Checkpoints:
             torch.save(_on_host(state), file)
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        step = state["step"]
-        ending = digest[:_DIGITS]
-        path = self.folder / f"{kind}-{step}-{ending}.pt"
+        path = self.folder / f"{kind}-{state['step']}-{digest[:_DIGITS]}.pt"
         temporary.replace(path)
-
-        # Those kept against a kill are behind this one.
+        # States saved against a kill are behind this one.
         for old in self.folder.glob("latest-*.pt"):
             if old != path:
                 old.unlink(missing_ok=True)
@@ -171,9 +151,9 @@ class Checkpoints:
 def _on_host(value: Any) -> Any:
     """A state whose tensors are in the host's memory, so that any machine can read it."""
     if isinstance(value, dict):
-        return {key: _on_host(part) for key, part in value.items()}
+        return {key: _on_host(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_on_host(part) for part in value]
+        return [_on_host(entry) for entry in value]
     if hasattr(value, "detach"):
         return value.detach().cpu()
     return value

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
 
 import attrs
 from penchant.components.component import Architecture
@@ -21,18 +21,26 @@ from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.execution import progress
 from penchant.execution.checkpoints import Checkpoints
-from penchant.execution.environment import place
+from penchant.execution.devices import Device, resolve_device
 from penchant.execution.estimators import BoundEstimator
-from penchant.execution.loading import loaded, written
-from penchant.execution.mapping import Pool, SerialPool, mapped
+from penchant.execution.loading import loaded, write_counts
+from penchant.execution.mapping import Map, Pool, SerialPool, mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
-from penchant.execution.progress import Message
-from penchant.execution.shards import Scope, Shard, check_sendable, json_like, ranges, shared_arrays
-from penchant.execution.training import Finished, best_rate, learnt_nothing
+from penchant.execution.shards import (
+    Scope,
+    Shard,
+    ShardStore,
+    check_sendable,
+    json_like,
+    ranges,
+    shared_arrays,
+)
+from penchant.execution.training import Finished, best_rate
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
-from penchant.experiments.weights import Weights
+from penchant.plugins.discovery import Registration
+from penchant.results.job_folder import JobFolder
 from penchant.seeds import derive
 
 if TYPE_CHECKING:
@@ -46,6 +54,14 @@ EMBEDDED = 256  # samples that go through the first layers of a network at once
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
 
 
+class _Held(NamedTuple):
+    """Samples of a job: how often they were written to, and the shape of the dataset's inputs."""
+
+    data: Data
+    write_counts: tuple[int, ...]
+    whole_shape: tuple[int, ...]
+
+
 class Context:
     """Everything a probe may know and use.
 
@@ -57,7 +73,7 @@ class Context:
         dtype: Precision of networks and data.
         training: The recipe, where the job has one.
         shared: In a shard, what its map shares: tensors on the device, by name.
-        warnings: What `warn` was told.
+        warnings: Texts that `warn` was given.
         conventions: What makes numbers incomparable; add to it.
     """
 
@@ -66,8 +82,8 @@ class Context:
         job: Job,
         folder: Path,
         *,
+        device: Device | None = None,
         pool: Pool | None = None,
-        worker: int = 0,
     ) -> None:
         import torch
 
@@ -78,11 +94,12 @@ class Context:
         self._scope = Scope()
         # Shared by all narrower contexts of this one.
         self._counts = {"shards": 0}
-        self._held: dict[str, Any] = {}
-        self._told = 0.0
+        self._samples: dict[tuple[str | None, int | None], _Held] = {}
+        self._reported = 0.0
         self.seed = job.seed
         self.training: Training | None = job.probe.training
-        self.device = torch.device(place(job.settings.device, worker))
+        self._device = device or resolve_device(job.settings.device)
+        self.device = self._device.torch
         self.dtype: torch.dtype = getattr(torch, job.settings.dtype)
         self.shared: Mapping[str, Any] = {}
         self.warnings: list[str] = []
@@ -93,13 +110,11 @@ class Context:
     @functools.cached_property
     def options(self) -> Any:
         """Options of the component whose code runs, arrays read."""
-        # Without an owner the code that runs is the probe's.
-        owner = self._scope.owner
-        if owner is None:
-            return with_arrays(self._job.probe.component)
-        role, number = owner
-        choice = self._job.probe.estimators[role][number]
-        return with_arrays(choice.component)
+        probe = self._job.probe
+        if self._scope.owner is None:
+            return with_arrays(probe.component)
+        role, number = self._scope.owner
+        return with_arrays(probe.estimators[role][number].component)
 
     def has(self, axis: str) -> bool:
         """Was an "architecture", a "dataset" or a "training" given?"""
@@ -147,10 +162,10 @@ class Context:
         return self._in(narrower)
 
     def _in(self, scope: Scope) -> Context:
-        """This context in another scope; what depends on the scope is made anew."""
+        """This context in another scope."""
         other = copy.copy(self)
         other._scope = scope
-        # Both are cached properties: the copy must not inherit what was made for the old scope.
+        # Both are cached properties: the copy must not inherit those of the old scope.
         for name in ("architecture", "options"):
             other.__dict__.pop(name, None)
         return other
@@ -167,73 +182,68 @@ class Context:
         context.shared = {}
         return context
 
-    def _used_architecture(self, text: str) -> Any:
+    def _used_architecture(self, text: str) -> Architecture:
         entry = parse_component(text)
-        name = entry.pop("name")
-        registration = self._used("architecture", name)
-        where = f"context.scope({text!r})"
-        return registration.component.bind(entry, where)
+        registration = self._used("architecture", entry.pop("name"))
+        return cast("Architecture", registration.component.bind(entry, f"context.scope({text!r})"))
 
-    def _used(self, kind: str, name: str) -> Any:
+    def _used(self, kind: str, name: str) -> Registration:
         probe = self._job.probe
-        found = probe.used.get((kind, name))
-        if found is None:
+        registration = probe.used.get((kind, name))
+        if registration is None:
             who = probe.component.name
             raise Error(f"{who!r} must name the {kind} {name!r} in `uses` before it asks for it")
-        return found
+        return registration
 
     # Data and networks.
 
     @property
     def data(self) -> Data:
         """Train and test samples of the job's dataset on the device, and the number of classes."""
-        choice = self._job.dataset
-        if choice is None:
-            who = self._job.probe.label
-            raise Error(f"the probe {who!r} was given no dataset")
+        return self._held().data
 
+    def _held(self) -> _Held:
+        """The samples, loaded once for all contexts of the job."""
+        dataset = self._job.dataset
+        if dataset is None:
+            raise Error(f"the probe {self._job.probe.label!r} was given no dataset")
         # Where networks begin at a layer, samples are its outputs, and each state has its own.
-        begins_at = self._begins_at
-        key = f"data of state {self._scope.state}" if begins_at else "data"
-        held = self._held.get(key)
+        layer = self._begins_at
+        key = (layer, self._scope.state if layer else None)
+        held = self._samples.get(key)
         # Samples that were written to are loaded again: a probe never sees another's changes.
-        if held is None or held[1] != written(held[0]):
-            data = self._load(choice)
-            if begins_at:
-                data = self._embedded(data, begins_at)
-            self._held[key] = (data, written(data))
-        found: Data = self._held[key][0]
-        return found
+        if held is None or held.write_counts != write_counts(held.data):
+            data = whole = self._load(dataset)
+            if layer:
+                data = self._embedded(whole, layer)
+            held = self._samples[key] = _Held(data, write_counts(data), whole.shape)
+        return held
 
     @property
     def _begins_at(self) -> str | None:
         """The layer at which the job's networks begin; None where they are whole."""
-        choice = self._job.architecture
-        if choice is None or self._scope.architecture is not None or self._job.dataset is None:
+        bound = self._job.architecture
+        if bound is None or self._scope.architecture is not None or self._job.dataset is None:
             return None
-        return getattr(choice.component, "inputs_from", None)
+        return getattr(bound.component, "inputs_from", None)
 
     def _embedded(self, data: Data, layer: str) -> Data:
         """Samples as the outputs of the layer at which networks begin."""
         import torch
 
-        choice = self._job.architecture
-        assert choice is not None
+        bound = self._job.architecture
+        assert bound is not None
         if self.network_kind == "trajectory":
             raise Error("inputs_from needs one network, found a trajectory that is followed")
-        bound = self._bound(choice.component, data.shape, data.outputs)
-        network = self._placed(bound(0))
-        if choice.weights is not None:
-            self._fill(network, choice, choice.weights, self._scope.state or 0)
-        self._held["shape"] = data.shape
+        network = self._bound(bound.component, data.shape, data.outputs)(0)
+        network = self._filled(self._on_device(network), self._scope.state or 0)
         self.conventions["inputs"] = f"outputs of the layer {layer!r} for the dataset's inputs"
-        if choice.network_kind == "fresh":
+        if bound.network_kind == "fresh":
             self.conventions["inputs"] += ", in the first network"
-
         embed = cast("Callable[[Tensor], Tensor]", network.embed)
 
         def embedded(samples: Samples) -> Samples:
-            rows = [embed(part).detach() for part in samples.inputs.split(EMBEDDED)]
+            rows = [embed(batch).detach() for batch in samples.inputs.split(EMBEDDED)]
             return samples._replace(inputs=torch.cat(rows))
 
         return replace(data, train=embedded(data.train), test=embedded(data.test))
@@ -241,22 +251,14 @@ class Context:
     def dataset(self, name: str, **options: object) -> Data:
         """Samples of a dataset that the running component names in `uses`."""
         registration = self._used("dataset", name)
-        where = f"context.dataset({name!r})"
-        component = registration.component.bind(options, where)
-        choice = BoundComponent(component, registration, name)
-        return self._load(choice)
+        component = registration.component.bind(options, f"context.dataset({name!r})")
+        return self._load(BoundComponent(component, registration, name))
 
-    def _load(self, choice: BoundComponent) -> Data:
-        name = choice.component.name
+    def _load(self, dataset: BoundComponent) -> Data:
+        name = dataset.component.name
         # Of the seed and the name alone: every probe of a run sees the same samples.
         generator = self._generator("dataset", name)
-        data = loaded(
-            choice,
-            generator,
-            seed=self.seed,
-            device=self.device,
-            dtype=self.dtype,
-        )
+        data = loaded(dataset, generator, seed=self.seed, device=self.device, dtype=self.dtype)
         for convention, text in data.conventions.items():
             self.conventions[f"{name}: {convention}"] = text
         for warning in data.warnings:
@@ -266,19 +268,18 @@ class Context:
     @functools.cached_property
     def architecture(self) -> BoundArchitecture:
         """The bound architecture: a callable index -> module, with `shape` and `outputs`."""
-        choice = self._job.architecture
-        component = self._scope.architecture or (choice and choice.component)
+        bound = self._job.architecture
+        component = self._scope.architecture or (bound.component if bound else None)
         if component is None:
-            who = self._job.probe.label
-            raise Error(f"the probe {who!r} was given no architecture")
-        # What the scope does not replace comes from the dataset, else from the settings.
+            raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
         shape, outputs = self._scope.shape, self._scope.outputs
-        if shape is None:
-            shape = self.data.shape if self._job.dataset else self._job.settings.shape
-        if outputs is None:
-            outputs = self.data.outputs if self._job.dataset else self._job.settings.outputs
-        built_for = self._held["shape"] if self._begins_at else None
-        return self._bound(cast("Architecture", component), shape, outputs, built_for)
+        # What the scope does not replace comes from the dataset, else from the settings.
+        if shape is None or outputs is None:
+            source = self.data if self._job.dataset else self._job.settings
+            shape = source.shape if shape is None else shape
+            outputs = source.outputs if outputs is None else outputs
+        built_for = self._held().whole_shape if self._begins_at else None
+        return self._bound(component, shape, outputs, built_for)
 
     def _bound(
         self,
@@ -287,12 +288,11 @@ class Context:
         outputs: int,
         built_for: tuple[int, ...] | None = None,
     ) -> BoundArchitecture:
-        choice = self._job.architecture
-        replaced = choice is None or self._scope.architecture is not None
-        label = component.name if replaced else choice.label  # type: ignore[union-attr]
+        bound = self._job.architecture
+        replaced = bound is None or self._scope.architecture is not None
         return BoundArchitecture(
             with_arrays(component),
-            label,
+            component.name if bound is None or replaced else bound.label,
             tuple(shape),
             outputs,
             seed=self.seed,
@@ -300,37 +300,31 @@ class Context:
             built_for=built_for,
         )
 
+    @property
+    def measured(self) -> BoundArchitecture | Data:
+        """What says how large inputs and outputs are: the networks, else the data."""
+        return self.architecture if self.has("architecture") else self.data
+
     def network(self, index: int = 0, outputs: int | None = None) -> nn.Module:
         """Network number `index` of this seed, in evaluation mode, on the device."""
         architecture = self.architecture
         if outputs is not None:
             architecture = architecture.with_outputs(outputs)
-        return self._placed(architecture(index))
+        return self._on_device(architecture(index))
 
-    def _placed(self, network: nn.Module) -> nn.Module:
+    def _on_device(self, network: nn.Module) -> nn.Module:
         # Drawn on the host and moved then: the same numbers on every device.
         return network.to(self.device, self.dtype).eval()
 
-    def _given(self) -> nn.Module:
-        """The network that training begins with: number 0, or the user's own."""
-        choice = self._job.architecture
-        if choice is None or choice.weights is None:
-            return self.network()
-        return self._stored(choice, choice.weights, 0)
-
-    def _stored(self, choice: BoundComponent, weights: Weights, number: int) -> nn.Module:
-        """The network of one of the user's files, on the device."""
-        network = self.network()
-        self._fill(network, choice, weights, number)
+    def _filled(self, network: nn.Module, number: int) -> nn.Module:
+        """The network with the weights of the user's file `number`, where she gave any."""
+        bound = self._job.architecture
+        if bound is not None and bound.weights is not None:
+            path = Path(bound.weights.files[number])
+            unused = load_weights(network, path, bound.label, strict=bound.weights.strict)
+            if unused:
+                self.conventions["weights"] = unused
         return network
-
-    def _fill(
-        self, network: nn.Module, choice: BoundComponent, weights: Weights, number: int
-    ) -> None:
-        path = Path(weights.files[number])
-        left_out = load_weights(network, path, choice.label, strict=weights.strict)
-        if left_out:
-            self.conventions["weights"] = left_out
 
     # Training.
 
@@ -338,13 +332,13 @@ class Context:
     def network_kind(self) -> str:
         """What the architecture stands for: "fresh" networks, one "trained", a "trajectory".
 
-        Where a trajectory is measured state by state, each state is one "trained" network; so is
-        a network that is trained further "fresh": it begins with weights of the user's.
+        Where a trajectory is measured state by state, each state is one "trained" network. A
+        network that is trained further is "fresh": it begins with weights of the user's.
         """
-        choice = self._job.architecture
-        if choice is None or self._scope.architecture is not None or self._job.probe.trains_further:
+        bound = self._job.architecture
+        if bound is None or self._scope.architecture is not None or self._job.probe.trains_further:
             return "fresh"
-        return "trained" if self._scope.state is not None else choice.network_kind
+        return "trained" if self._scope.state is not None else bound.network_kind
 
     def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, nn.Module]]:
         """Yield (step, network) along the training of this architecture, dataset and seed.
@@ -354,44 +348,38 @@ class Context:
         training of its own. Of a trajectory, `weights` of several files, all states are yielded,
         or those of `steps`.
         """
-        kind = self.network_kind
-        choice = self._job.architecture
-        # A network of the user's own is measured as it is, unless this probe asks for training.
-        if kind != "fresh" and choice is not None:
+        if self.network_kind != "fresh":
             self.conventions["network"] = "the user's own, as it is: not trained"
-            yield from self._own_states(choice, steps)
+            yield from self._own_states(steps)
             return
-        if choice is not None and choice.network_kind != "fresh":
+        bound = self._job.architecture
+        if bound is not None and bound.network_kind != "fresh":
             self.conventions["network"] = "the user's own, trained further"
-
-        training = self._recipe()
-        checkpoints = self._checkpoints(training)
+        checkpoints = self._checkpoints(self._recipe(self._finished))
         network = None
-        for step, network in checkpoints.states(self._given, steps):
+        for step, network in checkpoints.states(self._untrained, steps):
             yield step, network
         if network is not None:
             self._warn_if_at_chance(network, self.data.train)
 
-    def _own_states(
-        self, choice: BoundComponent, steps: Sequence[int] | None
-    ) -> Iterator[tuple[int, nn.Module]]:
+    def _own_states(self, steps: Sequence[int] | None) -> Iterator[tuple[int, nn.Module]]:
         """The user's network, or states of her training."""
-        weights = choice.weights
-        if weights is None or weights.steps is None:
-            yield 0, self._given()
+        if not self.steps:
+            yield 0, self._untrained()
             return
-        alone = self._scope.state
-        numbers = range(len(weights.steps)) if alone is None else [alone]
-        if steps is not None and alone is None:
-            numbers = [_number_of(step, weights.steps) for step in sorted(set(steps))]
+        numbers: Sequence[int] = range(len(self.steps))
+        if self._scope.state is not None:
+            numbers = [self._scope.state]
+        elif steps is not None:
+            numbers = [_number_of(step, self.steps) for step in sorted(set(steps))]
         for number in numbers:
-            yield weights.steps[number], self._stored(choice, weights, number)
+            yield self.steps[number], self._filled(self.network(), number)
 
     @property
     def steps(self) -> tuple[int, ...]:
         """Steps of the user's trajectory; empty where there is none."""
-        choice = self._job.architecture
-        weights = choice.weights if choice is not None else None
+        bound = self._job.architecture
+        weights = bound.weights if bound is not None else None
         return weights.steps or () if weights is not None else ()
 
     def _states(self) -> Iterator[Context]:
@@ -399,14 +387,19 @@ class Context:
         for number in range(len(self.steps)):
             yield self._in(attrs.evolve(self._scope, state=number))
 
-    def _recipe(self) -> Training:
+    def _untrained(self) -> nn.Module:
+        """The network that training begins with: number 0, or the user's own."""
+        return self._filled(self.network(), 0)
+
+    def _recipe(self, finished: Finished) -> Training:
         """The training; of several learning rates the one with the smallest test error."""
         if self.training is None:
             who = self._job.probe.component.name
             raise Error(f"the probe {who!r} must name 'training' in `needs` before it trains")
         if not self.training.learning_rates:
             return self.training
-        return self._best_rate(self.training, self._finished)
+        best, self.conventions["learning rate"] = best_rate(self.training, finished)
+        return best
 
     def _checkpoints(self, training: Training) -> Checkpoints:
         # Neither name nor seed depend on the probe: jobs that share a training share its network.
@@ -421,14 +414,8 @@ class Context:
 
     def _finished(self, training: Training) -> tuple[nn.Module, Samples]:
         """The network at the end of the job's training, and the samples it is judged on."""
-        checkpoints = self._checkpoints(training)
-        *_, (_, network) = checkpoints.states(self._given, None)
+        *_, (_, network) = self._checkpoints(training).states(self._untrained, None)
         return network, self.data.test
-
-    def _best_rate(self, training: Training, finished: Finished) -> Training:
-        best, found = best_rate(training, finished)
-        self.conventions["learning rate"] = found
-        return best
 
     def train(
         self,
@@ -453,37 +440,29 @@ class Context:
         from penchant_numerics.trainer import Trainer
 
         seed = self.generator("training", *keys).initial_seed()
-        recipe = self._recipe_for(network, samples, test, seed)
-        trainer = Trainer(network, samples, recipe, seed=seed)
-        for step in [trainer.total] if steps is None else sorted(set(steps)):
-            seen = trainer.step
-            trainer.run(until=step)
-            # An early stop answers all later steps.
-            if trainer.step > seen or trainer.step == step:
-                yield trainer.step, network
-        self._warn_if_at_chance(network, samples)
-
-    def _recipe_for(
-        self, network: nn.Module, samples: Samples, test: Samples | None, seed: int
-    ) -> Training:
-        """The recipe for samples of the probe's own, swept over learning rates where it has any."""
-        if self.training is None or not self.training.learning_rates:
-            return self._recipe()
-        if test is None:
-            raise Error("learning_rates need test samples to be judged on, and this probe has none")
-        from penchant_numerics.trainer import Trainer
 
         def finished(training: Training) -> tuple[nn.Module, Samples]:
+            if test is None:
+                text = "learning_rates need test samples to be judged on, and this probe has none"
+                raise Error(text)
             # A copy for every rate: all of them begin with the same weights.
             other = copy.deepcopy(network)
             Trainer(other, samples, training, seed=seed).run()
             return other, test
 
-        return self._best_rate(self.training, finished)
+        trainer = Trainer(network, samples, self._recipe(finished), seed=seed)
+        for step in [trainer.total] if steps is None else sorted(set(steps)):
+            before = trainer.step
+            trainer.run(until=step)
+            # An early stop answers all later steps.
+            if trainer.step > before or trainer.step == step:
+                yield trainer.step, network
+        self._warn_if_at_chance(network, samples)
 
     def _warn_if_at_chance(self, network: nn.Module, samples: Samples) -> None:
-        """Say so where a training learnt nothing."""
-        # Nothing was to be learnt in zero steps.
+        """Warn where a training learnt nothing, unless it had zero steps."""
+        from penchant_numerics.chance import learnt_nothing
+
         if self.training is not None and self.training.steps != 0:
             text = learnt_nothing(network, samples)
             if text:
@@ -505,12 +484,11 @@ class Context:
     def estimator(self, role: str) -> BoundEstimator[Any]: ...
     def estimator(self, role: Role[Any] | str) -> BoundEstimator[Any]:
         """The estimator the experiment chose for a role, or the role of this name."""
-        found = self.estimators(role)
-        count = len(found)
-        if count != 1:
+        bound = self.estimators(role)
+        if len(bound) != 1:
             name = role.name if isinstance(role, Role) else role
-            raise Error(f"the role {name!r} has {count} estimators, expected one")
-        return found[0]
+            raise Error(f"the role {name!r} has {len(bound)} estimators, expected one")
+        return bound[0]
 
     @overload
     def estimators(self, role: Role[T]) -> tuple[BoundEstimator[T], ...]: ...
@@ -518,25 +496,20 @@ class Context:
     def estimators(self, role: str) -> tuple[BoundEstimator[Any], ...]: ...
     def estimators(self, role: Role[Any] | str) -> tuple[BoundEstimator[Any], ...]:
         """All estimators the experiment chose for a role of which the probe takes several."""
-        if isinstance(role, Role):
-            role = role.name
-        chosen = self._job.probe.estimators
-        if role not in chosen:
-            who = self._job.probe.component.name
-            near = suggestion(role, chosen)
-            raise Error(f"the probe {who!r} has no role {role!r}{near}")
-
-        choices = chosen[role]
-        several = len(choices) > 1
-        found = []
-        for number, choice in enumerate(choices):
+        name = role.name if isinstance(role, Role) else role
+        probe = self._job.probe
+        if name not in probe.estimators:
+            near = suggestion(name, probe.estimators)
+            raise Error(f"the probe {probe.component.name!r} has no role {name!r}{near}")
+        chosen = probe.estimators[name]
+        bound = []
+        for number, estimator in enumerate(chosen):
             # Its own scope: `context.options` are the estimator's while its code runs.
-            scope = attrs.evolve(self._scope, owner=(role, number))
-            context = self._in(scope)
-            known = role_of(choice.component)
+            context = self._in(attrs.evolve(self._scope, owner=(name, number)))
+            known = role_of(estimator.component)
             assert known is not None  # an estimator without a role is refused
-            found.append(BoundEstimator(choice, context, known, several=several))
-        return tuple(found)
+            bound.append(BoundEstimator(estimator, context, known, several=len(chosen) > 1))
+        return tuple(bound)
 
     # Shards.
 
@@ -549,10 +522,10 @@ class Context:
         shard_size: int = 32,
         shared: Mapping[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Yield `function(context, item)` in the order of items; each is kept as a shard.
+        """Yield `function(context, item)` in the order of items; each is stored as a shard.
 
-        What a stopped run had finished is read again. Items and their order must depend on options
-        only.
+        Shards that a stopped run had finished are read again. Items and their order must depend on
+        options only.
 
         Args:
             function: A function at the top of a module. It returns {name: number, array, text,
@@ -574,14 +547,18 @@ class Context:
         if self._pool.workers > 1:
             check_sendable(function)
         arrays, digest = shared_arrays(shared)
-        shards = []
-        for item in items:
-            # Numbered through all maps of the job: the number names the shard's file.
-            number = self._counts["shards"]
-            self._counts["shards"] += 1
-            sent = json_like(item, function)
-            shards.append(Shard(number, function, sent, self._scope))
-        return mapped(self, shards, arrays, digest)
+        # Numbered through all maps of the job: the number names the shard's file.
+        first = self._counts["shards"]
+        shards = [
+            Shard(number, function, json_like(item, function), self._scope)
+            for number, item in enumerate(items, first)
+        ]
+        self._counts["shards"] += len(shards)
+        store = None
+        if not self._inside:
+            folder = JobFolder.of(self._folder, self._job.id).shards
+            store = ShardStore(folder, self._job.key, digest)
+        return mapped(Map(self, arrays, store), shards)
 
     # Random numbers, progress, warnings.
 
@@ -590,38 +567,30 @@ class Context:
 
         Options never enter, so that more networks extend fewer.
         """
-        name = self._job.probe.component.name
-        above = self._scope.keys
-        return self._generator(name, *above, *keys)
+        return self._generator(self._job.probe.component.name, *self._scope.keys, *keys)
 
     def _generator(self, *keys: object) -> torch.Generator:
         import torch
 
-        seed = derive(self.seed, *keys)
-        return torch.Generator(device="cpu").manual_seed(seed)
+        return torch.Generator(device="cpu").manual_seed(derive(self.seed, *keys))
 
     def progress(self, total: int, what: str) -> Callable[[int], None]:
         """Report progress: call what this returns with how many are done."""
-
-        def tell(done: int) -> None:
-            self._tell(what, done, total)
-
-        return tell
+        return lambda done: self._tell(what, done, total)
 
     def _tell(self, what: str, done: int, total: int) -> None:
-        """Tell how far the job is, from wherever it runs, a few times a second."""
-        now = time.monotonic()
-        # The last report of a count is always told, so that it ends at its total.
-        if done < total and now - self._told < SECONDS_BETWEEN_REPORTS:
-            return
-        self._told = now
-        message: Message = {"job": self._job.id, "what": what, "done": done, "total": total}
+        """Report how far the job is, from wherever it runs, a few times a second."""
         if self._inside and what == "shards":
             return  # a map inside a shard is not what the job counts
-        progress.report(message)
+        now = time.monotonic()
+        # The last report of a count is always sent, so that it ends at its total.
+        if done < total and now - self._reported < SECONDS_BETWEEN_REPORTS:
+            return
+        self._reported = now
+        progress.report({"job": self._job.id, "what": what, "done": done, "total": total})
 
     def warn(self, text: str) -> None:
-        """Keep a warning with the result and show it; the same text once."""
+        """Store a warning with the result and show it; the same text once."""
         if text not in self.warnings:
             self.warnings.append(text)
 

@@ -35,7 +35,7 @@ class Workers(Protocol):
 
 
 class Team:
-    """The workers of a command; `grow` starts others for those that died."""
+    """The workers of a command; `grow` replaces those that died."""
 
     def __init__(self, executor: Executor, assignment: Assignment, workers: int | None) -> None:
         start = resolve(type(executor).target, f"executor {executor.name!r}")
@@ -49,17 +49,17 @@ class Team:
         self._unready = 0
 
     def grow(self, count: int) -> None:
-        """Have at least this many workers, as far as the executor has room for them."""
+        """Start workers until there are this many, or as many as the executor has room for."""
         while self._free and len(self._running) < count:
             number = self._free.pop(0)
             self._workers.start(number)
             self._running.add(number)
 
     def tend(self) -> None:
-        """See which workers have died, and raise what one of them has raised."""
+        """Note which workers have died, and raise what one of them has raised."""
         for number, how in self._workers.ended().items():
             self._running.remove(number)
-            # The next one in its place has another number, and the same device.
+            # Its successor has another number and the same device.
             self._free.append(number + self.size)
             if isinstance(how, (Error, OSError)):
                 raise how
@@ -106,8 +106,8 @@ class Serial:
 
     def ended(self) -> dict[int, str | Exception]:
         """Workers that ended since the last call."""
-        found, self._ended = self._ended, {}
-        return found
+        ended, self._ended = self._ended, {}
+        return ended
 
     def stop(self) -> None:
         """Nothing is left."""

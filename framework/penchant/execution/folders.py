@@ -27,15 +27,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 SECONDS_TO_JOIN = 60.0  # a command that comes or goes holds the lock of the folder for a moment
-_OURS = {
-    "jobs",
-    "queue",
-    "networks",
-    "experiment.toml",
-    "run.json",
-    "report.html",
-    "quantities.csv",
-}
+_OURS = set("jobs queue networks experiment.toml run.json report.html quantities.csv".split())
 
 
 class CommandRecord(TypedDict):
@@ -55,7 +47,7 @@ class Session:
     Attributes:
         queue: The tasks of the folder.
         command: The command's name.
-        others: The commands that were at work when it came, as text.
+        others: Descriptions of the commands that were at work when it came.
     """
 
     queue: Queue
@@ -106,7 +98,7 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[BaseFileLock]:
-    """Hold a lock, for which others are waited for a while."""
+    """Hold a lock; wait for others for a while."""
     import filelock
 
     lock = filelock.FileLock(path, timeout=SECONDS_TO_JOIN, thread_local=False)
@@ -121,20 +113,20 @@ def _lock(path: Path) -> Iterator[BaseFileLock]:
 
 
 def _at_work(queue: Queue) -> list[CommandRecord]:
-    """The commands that hold their locks; what is left of others is removed."""
+    """The commands that hold their locks; records of others are removed."""
     import filelock
 
-    found = []
+    commands = []
     for path in (queue.path / "commands").glob("*.json"):
         lock = filelock.FileLock(path.with_suffix(".lock"), thread_local=False)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            found.append(cast("CommandRecord", read_json(path)))
+            commands.append(cast("CommandRecord", read_json(path)))
         else:
             path.unlink(missing_ok=True)
             lock.release()
-    return found
+    return commands
 
 
 def _named(command: CommandRecord) -> str:
@@ -193,7 +185,7 @@ def _is_run(folder: Path) -> bool:
     for path in folder.iterdir():
         temporary = path.name.startswith(".") or path.suffix == ".damaged"
         if path.name not in _OURS and not temporary:
-            # Somebody's notes beside a run do not make it something else.
+            # A user's notes beside a run do not make it something else.
             return (folder / "run.json").is_file()
     return True
 
@@ -206,10 +198,10 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     others = _other_jobs(folder, jobs) if exists else set()
     # What is there already would otherwise stand among other jobs' results.
     if any(_has_found_something(JobFolder.of(folder, name)) for name in others):
-        found = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
-        cure = "choose another folder with --out, or --fresh to move the old one aside (in Python "
-        cure += "out and fresh=True)"
-        raise Error(f"{folder} holds another experiment: {found}; {cure}")
+        differing = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
+        hint = "choose another folder with --out, or --fresh to move the old one aside (in Python "
+        hint += "out and fresh=True)"
+        raise Error(f"{folder} holds another experiment: {differing}; {hint}")
 
 
 def _other_jobs(folder: Path, jobs: list[Job]) -> set[str]:
@@ -274,7 +266,7 @@ def clean_state(job_folder: JobFolder, job: Job) -> tuple[bool, str]:
 
 
 def write_experiment(folder: Path, experiment: Experiment) -> None:
-    """Keep what was asked, as TOML."""
+    """Write the experiment as TOML."""
     import tomli_w
 
     text = tomli_w.dumps(_for_toml(experiment.raw))
@@ -283,9 +275,9 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
 
 
 def _for_toml(value: Any) -> Any:
-    # TOML has no word for nothing: what is None is left out.
+    # TOML has no null; drop None values.
     if isinstance(value, dict):
-        return {key: _for_toml(part) for key, part in value.items() if part is not None}
-    if isinstance(value, (list, tuple)) and all(isinstance(part, dict) for part in value):
-        return [_for_toml(part) for part in value]
+        return {key: _for_toml(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, (list, tuple)) and all(isinstance(entry, dict) for entry in value):
+        return [_for_toml(entry) for entry in value]
     return plain(value)

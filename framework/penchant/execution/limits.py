@@ -10,14 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from penchant.execution.failures import Failure, TimeLimitError
 from penchant.execution.progress import is_expendable
 
 GRACE = 5.0  # seconds that a job is given to come back to Python when its time is over
 _OVERDUE = "overdue.txt"
-
-
-class TimeLimitError(BaseException):
-    """A job took longer than `time_limit`; no probe can catch it by accident."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -27,12 +24,12 @@ class TerminatedError(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
+def time_limit(seconds: float | None, folder: Path) -> Iterator[None]:
     """Raise in the middle of whatever runs when the time is over.
 
     Code of a library that does not come back to Python cannot be interrupted. In a worker the
-    process is ended then, a moment later, and leaves in the job's folder where it was: the next
-    worker that has the job finds that with `overdue`.
+    process is ended then, a moment later, and leaves in the folder where it was: the next worker
+    that has the job reads that with `overdue`.
     """
     # Not every system has timers.
     if seconds is None or not _in_main_thread() or not hasattr(signal, "setitimer"):
@@ -45,7 +42,7 @@ def time_limit(seconds: float | None, place: Path) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        with _watched(seconds, place) if is_expendable() else contextlib.nullcontext():
+        with _watched(seconds, folder) if is_expendable() else contextlib.nullcontext():
             yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -62,34 +59,32 @@ def _too_long(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def _watched(seconds: float, place: Path) -> Iterator[None]:
-    """End this process where the time is long over; its watch needs no Python to run."""
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place / _OVERDUE, "wb") as file:
+def _watched(seconds: float, folder: Path) -> Iterator[None]:
+    """End this process when the time is long over; the watchdog needs no Python to run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / _OVERDUE, "wb") as file:
         faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=file)
         try:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
-            forget(place)
+            forget(folder)
 
 
-def overdue(seconds: float | None, place: Path) -> tuple[str, str] | None:
+def overdue(seconds: float | None, folder: Path) -> Failure | None:
     """Why a job failed whose worker had to be ended, and where it was; None where none had to."""
-    path = place / _OVERDUE
+    path = folder / _OVERDUE
     if seconds is None or not path.is_file():
         return None
     where = path.read_text(errors="replace")
-    forget(place)
-    # Of a worker that died by other means while it was watched the file is empty.
-    if not where:
-        return None
-    return f"{_too_long(seconds)}, and could not be interrupted", where
+    forget(folder)
+    # The file is empty if a worker died by other means while it was watched.
+    return Failure(f"{_too_long(seconds)}, and could not be interrupted", where) if where else None
 
 
-def forget(place: Path) -> None:
-    """What was overdue in an earlier run is given its time again."""
-    (place / _OVERDUE).unlink(missing_ok=True)
+def forget(folder: Path) -> None:
+    """Give a job that was overdue in an earlier run its time again."""
+    (folder / _OVERDUE).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
     from penchant_numerics.data import Data
     from torch import Tensor
 
-_CHUNK = 2**24  # bytes that are hashed at a time
-
 
 @attrs.frozen(eq=False)
 class _Loaded:
-    """A dataset with what tells whether somebody has changed it since."""
+    """A dataset, and what shows whether anybody has changed it since."""
 
     key: tuple[object, ...]
     data: Data
@@ -30,48 +27,44 @@ class _Loaded:
     digest: str
 
 
-_kept: list[_Loaded] = []  # the one dataset this process keeps
+_latest: list[_Loaded] = []  # the one dataset that this process holds
 
 
 def loaded(
-    choice: BoundComponent,
+    dataset: BoundComponent,
     generator: torch.Generator,
     *,
     seed: int,
     device: torch.device,
     dtype: torch.dtype,
 ) -> Data:
-    """The samples of a dataset on a device, in a precision.
+    """The samples of a dataset on a device, in a precision, as if it had just been loaded.
 
     Args:
-        choice: The dataset, and where it comes from.
+        dataset: The dataset, and where it comes from.
         generator: A generator of the seed and the dataset's name.
         seed: The seed, which tells one loaded dataset from another.
         device: Where the samples go.
         dtype: The precision of inputs.
-
-    Returns:
-        A `penchant_numerics.data.Data`, as if it had just been loaded.
     """
+    from penchant_numerics.fingerprints import digest
+
     key = (
-        choice.registration.distribution,
-        str(choice.described),
-        str(choice.content),
+        dataset.registration.distribution,
+        str(dataset.described),
+        str(dataset.content),
         seed,
         str(device),
         str(dtype),
     )
     # What cannot be identified is loaded every time: it may not be what it was.
-    definite = not choice.unidentified
-    for kept in _kept:
-        if definite and kept.key == key and _unchanged(kept):
-            return kept.data
-    data = _load(choice.component, generator)
-    data = data.to(device, dtype)
-    # The one before is let go: jobs are ordered so that neighbours share a dataset.
-    versions = written(data)
-    digest = _digest(data)
-    _kept[:] = [_Loaded(key, data, versions, digest)]
+    if not dataset.unidentified:
+        for latest in _latest:
+            if latest.key == key and _is_unchanged(latest):
+                return latest.data
+    data = _load(dataset.component, generator).to(device, dtype)
+    # The one before is dropped: jobs are ordered so that neighbours share a dataset.
+    _latest[:] = [_Loaded(key, data, write_counts(data), digest(_tensors(data)))]
     return data
 
 
@@ -88,56 +81,21 @@ def _load(component: Component, generator: torch.Generator) -> Data:
 
 
 def _tensors(data: Data) -> list[Tensor]:
-    train, test = data.train, data.test
-    return [train.inputs, train.labels, test.inputs, test.labels]
+    return [*data.train, *data.test]
 
 
-def written(data: Data) -> tuple[int, ...]:
+def write_counts(data: Data) -> tuple[int, ...]:
     """How often each tensor of a dataset was written to, as torch counts it."""
-    # Streamed inputs are read anew every time, and counted by nobody.
-    versions = [getattr(tensor, "_version", 0) for tensor in _tensors(data)]
-    return tuple(versions)
+    from penchant_numerics.fingerprints import versions
+
+    return versions(_tensors(data))
 
 
-def _unchanged(kept: _Loaded) -> bool:
+def _is_unchanged(latest: _Loaded) -> bool:
     """Has nobody written to the samples, not even past torch?"""
-    # torch's count is free, a hash is not; numpy writes without being counted.
-    if written(kept.data) != kept.versions:
+    from penchant_numerics.fingerprints import digest
+
+    # torch's count is free, a digest is not; numpy writes without being counted.
+    if write_counts(latest.data) != latest.versions:
         return False
-    return _digest(kept.data) == kept.digest
-
-
-def _digest(data: Data) -> str:
-    """A digest that changes where samples do: a hash of every byte on the host.
-
-    On a device it is one of sums: a change that keeps the sum and the norm of a tensor is missed
-    there, but nothing is copied, neither to the host nor in another precision.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    for tensor in _tensors(data):
-        if not hasattr(tensor, "_version"):
-            continue
-        if tensor.device.type == "cpu":
-            _hash_bytes(digest, tensor)
-        else:
-            digest.update(_sums(tensor).encode())
-    return digest.hexdigest()
-
-
-def _hash_bytes(digest: hashlib.blake2b, tensor: Tensor) -> None:
-    view = tensor.detach().contiguous().numpy().data.cast("B")
-    for start in range(0, len(view), _CHUNK):
-        end = start + _CHUNK
-        digest.update(view[start:end])
-
-
-def _sums(tensor: Tensor) -> str:
-    """Sum and norm in double precision, which torch accumulates without a copy of the tensor."""
-    import torch
-
-    values = tensor.detach()
-    total = values.sum(dtype=torch.float64)
-    # A norm is defined for floating point only; whole numbers are labels, and few.
-    floating = values if values.is_floating_point() else values.double()
-    norm = torch.linalg.vector_norm(floating, dtype=torch.float64)
-    return str((float(total), float(norm)))
+    return digest(_tensors(latest.data)) == latest.digest

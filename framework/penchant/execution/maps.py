@@ -8,11 +8,12 @@ one of them has failed. The folder is removed when the job has all answers.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import random
+import secrets
 import shutil
-import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -20,17 +21,21 @@ import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
 from penchant.execution import tasks
-from penchant.execution.locations import authors_line, described
-from penchant.execution.mapping import Function, MapSetup, store_of
-from penchant.execution.shards import Scope, Shard
+from penchant.execution.context import Context
+from penchant.execution.devices import Device
+from penchant.execution.failures import Failure, ShardError, failure_of
+from penchant.execution.mapping import Map
+from penchant.execution.shards import Arrays, Scope, Shard, ShardStore
 from penchant.execution.tasks import Claim, Pause, Queue, released
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
+from penchant.results.job_folder import JobFolder
 
 if TYPE_CHECKING:
-    from penchant.execution.shards import Arrays
     from penchant.execution.worker import Worker
 
+WAITING, BEGUN, DONE = b"\0", b"\1", b"\2"  # states of a shard
+MOST_TRIED = 8  # locks that a worker tries before it waits
 order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
 
 
@@ -51,81 +56,99 @@ class FailureRecord(TypedDict):
 
     schema: int
     text: str
-    details: str
-    expected: bool
-
-
-class RemoteError(Exception):
-    """What a shard raised in another worker: its text, and its traceback in `details`."""
-
-    def __init__(self, text: str, details: str) -> None:
-        super().__init__(text)
-        self.details = details
+    details: str | None
+    expected: bool  # was it a `penchant.Error`?
 
 
 class PublishedMap:
-    """Shards that several workers do, each of them taken by one at a time."""
+    """Shards that several workers do, each of them taken by one at a time.
+
+    `states` has one byte per shard, which says where to look: not begun, begun, or done. It is a
+    hint: what holds is the lock of a shard and the file of its answer. A worker reads it in one
+    piece and goes on from its own position, so that looking for a shard costs the same however many
+    shards and workers there are.
+    """
 
     def __init__(
-        self, queue: Queue, path: Path, setup: MapSetup, shards: Iterable[Shard], attempts: int
+        self, queue: Queue, path: Path, job: Job, store: ShardStore, shards: list[Shard]
     ) -> None:
         self.queue = queue
         self.path = path
-        self.setup = setup
-        self._attempts = attempts
-        self._left = collections.deque(shards)
-        self._taken: list[Shard] = []
+        self.job = job
+        self.store = store
+        self._shards = {shard.number: shard for shard in shards}
+        self._first = shards[0].number
+        self._position = 0
 
-    def take(self, worker: str) -> tuple[Shard, Claim] | None:
-        """Take a shard that is free; None where there is none, or the map has gone."""
-        # What others had may be free again: they may have died.
-        self._left.extend(self._taken)
-        self._taken.clear()
-        while self._left:
-            shard = self._left.popleft()
-            if self._is_done(shard):
-                continue
-            try:
-                claim = tasks.claim(self.path / "locks", shard.number, worker)
-            except FileNotFoundError:
-                self._left.clear()
-                return None
-            if claim is None:
-                self._taken.append(shard)
-            elif self._may_begin(shard, claim):
-                claim.begin()
-                return shard, claim
-            else:
+    def take(self, worker: str, attempts: int) -> tuple[Shard, Claim] | None:
+        """Take a shard that is free; None where there is none, or the map has gone.
+
+        Args:
+            worker: The worker that takes it.
+            attempts: How often a shard may crash its worker.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            for position in self._candidates((self.path / "states").read_bytes()):
+                shard = self._shards[self._first + position]
+                claim = tasks.claim(self.path / "locks", position, worker)
+                if claim is None:
+                    continue
+                if self._may_begin(shard, claim, attempts):
+                    claim.begin()
+                    self._mark(shard, BEGUN)
+                    self._position = position + 1
+                    return shard, claim
                 claim.release()
         return None
 
-    def _is_done(self, shard: Shard) -> bool:
-        assert self.setup.store is not None
-        return self.setup.store.has(shard)
+    def _candidates(self, states: bytes) -> Iterator[int]:
+        """Positions to try: the next one that is not begun, else some that others have begun."""
+        start = self._position
+        for state in (WAITING, BEGUN):
+            for _ in range(MOST_TRIED):
+                position = states.find(state, start)
+                if position < 0:
+                    position = states.find(state)
+                if position < 0:
+                    break
+                yield position
+                # Another worker was faster: go on elsewhere.
+                start = order.randrange(len(states))
 
-    def _may_begin(self, shard: Shard, claim: Claim) -> bool:
+    def _mark(self, shard: Shard, state: bytes) -> None:
+        with contextlib.suppress(FileNotFoundError), open(self.path / "states", "r+b") as file:
+            file.seek(shard.number - self._first)
+            file.write(state)
+
+    def finish(self, shard: Shard, claim: Claim) -> None:
+        """Note that a shard is done."""
+        self._mark(shard, DONE)
+        claim.finish()
+
+    def go_to_random_position(self) -> None:
+        """Begin elsewhere than other workers, which would all wait for the same locks."""
+        self._position = order.randrange(len(self._shards))
+
+    def _may_begin(self, shard: Shard, claim: Claim, attempts: int) -> bool:
         # Another worker may have done it in the meantime.
-        if self._is_done(shard):
+        if self.store.has(shard):
+            self._mark(shard, DONE)
             return False
-        if len(claim.attempts) >= self._attempts:
+        if len(claim.attempts) >= attempts:
             self.fail(Error(self.queue.crash_of(f"shard {shard.number}", claim)))
             return False
         return True
 
     def fail(self, error: BaseException) -> None:
         """Tell the job that one of its shards has failed."""
-        expected = isinstance(error, Error)
-        line = authors_line(error, type(self.setup.job.probe.component))
-        text = str(error) if expected else described(error, line)
-        details = "".join(traceback.format_exception(error))
+        failure = failure_of(error, type(self.job.probe.component))
         record: FailureRecord = {
             "schema": SCHEMA,
-            "text": text,
-            "details": details,
-            "expected": expected,
+            "text": failure.text,
+            "details": failure.details,
+            "expected": isinstance(error, Error),
         }
-        # The job may have ended in the meantime.
-        if self.path.is_dir():
+        if self.is_open():
             _write(self.path / "failed.json", record)
 
     def check(self) -> None:
@@ -136,51 +159,68 @@ class PublishedMap:
         record = cast("FailureRecord", read_json(path))
         if record["expected"]:
             raise Error(record["text"])
-        raise RemoteError(record["text"], record["details"])
+        raise ShardError(Failure(record["text"], record["details"]))
+
+    def open(self, device: Device) -> Map:
+        """What a worker that is not the job's own needs for its shards."""
+        shared = read_arrays(self.path / "shared.npz") if self.store.shared else {}
+        return Map(Context(self.job, self.queue.folder, device=device), shared, self.store)
+
+    def is_open(self) -> bool:
+        """Does its job still wait for answers?"""
+        return (self.path / "map.json").exists()
 
     def close(self) -> None:
-        """No worker takes a shard of it any more."""
+        """Let no worker take a shard of it any more."""
+        (self.path / "map.json").unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def publish(
-    queue: Queue, setup: MapSetup, shards: list[Shard], attempts: int
-) -> PublishedMap | None:
+def store_of(job: Job, folder: Path, shared: str = "") -> ShardStore:
+    """Where the shards of a job are stored."""
+    return ShardStore(JobFolder.of(folder, job.id).shards, job.key, shared)
+
+
+def publish(queue: Queue, shared_map: Map, shards: list[Shard]) -> PublishedMap | None:
     """Let all workers do the shards of a map.
 
     Args:
         queue: Where workers look for it.
-        setup: What all shards share.
-        shards: The shards that are missing.
-        attempts: How often a shard may crash its worker.
+        shared_map: What all shards share.
+        shards: The shards that are missing, by their numbers.
 
     Returns:
         The map; None where it cannot be written as JSON, for example because an object of the
         user's own is part of the scope.
     """
-    record = _encoded(setup, shards)
+    job, store = shared_map.context._job, shared_map.store
+    assert store is not None
+    record = _encoded(job, store.shared, shards)
     if record is None:
         return None
-    path = queue.path / "maps" / f"{setup.job.id}.{shards[0].number}"
-    # Left by a worker that died with this job.
-    shutil.rmtree(path, ignore_errors=True)
+    # A name of its own: what a worker remembers of a map never holds for another one.
+    path = queue.path / "maps" / f"{job.id}.{secrets.token_hex(4)}"
     path.mkdir(parents=True)
-    if setup.shared:
-        write_arrays(path / "shared.npz", setup.shared, durable=False)
+    if shared_map.shared:
+        write_arrays(path / "shared.npz", shared_map.shared, durable=False)
     (path / "locks").touch()
-    # Written last: a map is there when it is whole.
+    first, last = shards[0].number, shards[-1].number
+    states = bytearray(DONE * (last - first + 1))
+    for shard in shards:
+        states[shard.number - first : shard.number - first + 1] = WAITING
+    (path / "states").write_bytes(states)
+    # Written last: a map exists when it is whole.
     _write(path / "map.json", record)
-    return PublishedMap(queue, path, setup, shards, attempts)
+    return PublishedMap(queue, path, job, store, shards)
 
 
-def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> PublishedMap | None:
+def opened(queue: Queue, name: str, jobs: dict[str, Job]) -> PublishedMap | None:
     """A map that another worker has published.
 
     Args:
         queue: Where it is.
         name: Its name.
         jobs: All jobs that are known here.
-        attempts: How often a shard may crash its worker.
 
     Returns:
         The map; None where it has gone or is not whole, or its job is another one here.
@@ -188,18 +228,15 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job], attempts: int) -> Publ
     path = queue.path / "maps" / name
     try:
         record = cast("MapRecord", read_json(path / "map.json"))
-        job = jobs.get(record["job"])
-        if job is None or job.key != record["key"]:
-            return None
-        shared = read_arrays(path / "shared.npz") if record["digest"] else {}
     except Error:
         return None
-    store = store_of(job, queue.folder)
-    setup = MapSetup(job, queue.folder, shared, record["digest"], store)
-    shards = _decoded(record)
-    # In the same order, workers would wait for each other's locks.
-    order.shuffle(shards)
-    return PublishedMap(queue, path, setup, shards, attempts)
+    job = jobs.get(record["job"])
+    if job is None or job.key != record["key"]:
+        return None
+    store = store_of(job, queue.folder, record["digest"])
+    published = PublishedMap(queue, path, job, store, _decoded(record))
+    published.go_to_random_position()
+    return published
 
 
 def forget(queue: Queue, job: Job) -> None:
@@ -210,7 +247,7 @@ def forget(queue: Queue, job: Job) -> None:
             shutil.rmtree(queue.path / "maps" / name, ignore_errors=True)
 
 
-def _encoded(setup: MapSetup, shards: list[Shard]) -> MapRecord | None:
+def _encoded(job: Job, digest: str, shards: list[Shard]) -> MapRecord | None:
     """What other workers need to do these shards; None where it is not JSON-like."""
     first = shards[0]
     architecture = first.scope.architecture
@@ -222,18 +259,19 @@ def _encoded(setup: MapSetup, shards: list[Shard]) -> MapRecord | None:
         scope["architecture"] = [f"{cls.__module__}:{cls.__qualname__}", architecture.options()]
     record: MapRecord = {
         "schema": SCHEMA,
-        "job": setup.job.id,
-        "key": setup.job.key,
-        "digest": setup.digest,
+        "job": job.id,
+        "key": job.key,
+        "digest": digest,
         "function": f"{first.function.__module__}:{first.function.__qualname__}",
         "scope": scope,
         "shards": [(shard.number, _sent(shard.item)) for shard in shards],
     }
     try:
-        again = _decoded(json.loads(json.dumps(record)))[0]
+        sample = json.dumps({**record, "shards": record["shards"][:1]})
+        again = _decoded(json.loads(sample))[0]
     except (TypeError, ValueError, Error):
         return None
-    # What comes back as something else would be another shard there.
+    # A shard that comes back as something else would be another shard there.
     return record if again.identity("", "") == first.identity("", "") else None
 
 
@@ -249,11 +287,7 @@ def _decoded(record: MapRecord) -> list[Shard]:
         if fields[name] is not None:
             fields[name] = tuple(fields[name])
     scope = Scope(**fields)
-    shards = []
-    for number, item in record["shards"]:
-        received = range(*item["range"]) if "range" in item else item["item"]
-        shards.append(Shard(number, function, received, scope))
-    return shards
+    return [Shard(number, function, _received(item), scope) for number, item in record["shards"]]
 
 
 def _sent(item: Any) -> dict[str, Any]:
@@ -263,10 +297,13 @@ def _sent(item: Any) -> dict[str, Any]:
     return {"item": item}
 
 
+def _received(item: dict[str, Any]) -> Any:
+    return range(*item["range"]) if "range" in item else item["item"]
+
+
 def _write(path: Path, record: MapRecord | FailureRecord) -> None:
-    text = json.dumps(record)
     with atomic(path, durable=False) as file:
-        file.write(text.encode())
+        file.write(json.dumps(record).encode())
 
 
 class SharingPool:
@@ -280,61 +317,45 @@ class SharingPool:
         self._claim = claim
         self.workers = worker.workers
 
-    def map(
-        self, function: Function, setup: MapSetup, shards: Sequence[Shard], /
-    ) -> Iterator[Arrays]:
-        """Yield the answers in order, computed here or elsewhere.
-
-        Args:
-            function: Called as `function(setup, shard, worker)`; it stores its answer.
-            setup: What all shards share.
-            shards: What is mapped.
-
-        Yields:
-            What the function returned.
-        """
+    def map(self, shared_map: Map, shards: Sequence[Shard], /) -> Iterator[Arrays]:
+        """Yield the answers of shards in their order, computed here or elsewhere."""
         worker = self._worker
         left = collections.deque(shards)
         published: PublishedMap | None = None
         try:
             while left:
                 if published is None and len(left) > 1 and (worker.tend or worker.queue.has_idle()):
-                    published = publish(worker.queue, setup, list(left), worker.assignment.attempts)
+                    published = publish(worker.queue, shared_map, list(left))
                 shard = left.popleft()
                 if published is None:
-                    yield function(setup, shard, worker.index)
+                    yield shared_map.compute(shard)
                 else:
-                    yield self._answer(function, published, shard, len(shards))
-                # What gets further is not what crashes.
+                    yield self._answer(shared_map, published, shard, len(shards))
+                # A job that gets further is not one that crashes.
                 self._claim.forgive()
         finally:
             if published is not None:
                 published.close()
 
-    def _answer(
-        self, function: Function, published: PublishedMap, first: Shard, count: int
-    ) -> Arrays:
-        """The answer of a shard, which is waited for; meanwhile others are done."""
-        worker, setup = self._worker, published.setup
-        assert setup.store is not None
+    def _answer(self, shared_map: Map, published: PublishedMap, first: Shard, count: int) -> Arrays:
+        """Wait for the answer of a shard; meanwhile do others."""
+        worker = self._worker
         pause = Pause()
-        while True:
-            if setup.store.has(first):
-                # One that is damaged is computed again.
-                return setup.store.read(first, setup.digest) or function(setup, first, worker.index)
+        while not published.store.has(first):
             published.check()
             if worker.tend is not None:
                 worker.tend(count)
                 pause.wait()
                 continue
-            taken = published.take(worker.name)
+            taken = published.take(worker.name, worker.assignment.attempts)
             if taken is None:
                 pause.wait()
                 continue
             shard, claim = taken
             with released(claim):
-                arrays = function(setup, shard, worker.index)
-                claim.finish()
+                arrays = shared_map.compute(shard)
+                published.finish(shard, claim)
             if shard is first:
                 return arrays
             pause.reset()
+        return shared_map.stored(first)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from penchant.components.component import Architecture
@@ -18,9 +18,6 @@ from penchant.seeds import derive
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-# Names under which trainers save the state of a network; the first that a file has is taken.
-STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
-SHOWN = 8  # names that a message lists
 FROM_EMBEDDING = "measure from the embedding on: inputs_from = 'name of the embedding layer'"
 
 
@@ -45,13 +42,11 @@ class BoundArchitecture:
 
     def __call__(self, index: int = 0) -> nn.Module:
         """Network number `index`."""
-        seed = self.seed_of(index)
-        return self.build(seed)
+        return self.build(self.seed_of(index))
 
     def seed_of(self, index: int) -> int:
         """What the random state is seeded with before network `index` is built."""
-        number = self.first + index
-        return derive(self.seed, "network", number)
+        return derive(self.seed, "network", self.first + index)
 
     def with_outputs(self, outputs: int) -> BoundArchitecture:
         """The same architecture with another number of outputs."""
@@ -86,7 +81,7 @@ class BoundArchitecture:
         """One forward pass: a network that does not fit is refused before all else.
 
         Args:
-            why: Why it must have so many outputs, for the message.
+            why: Why it must have this number of outputs, for the message.
             example: One input (1, *shape) of whole numbers, such as tokens; None: zeros.
             positions: Positions of a sequence, each of which has outputs; None: one per sample.
         """
@@ -145,117 +140,18 @@ def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = T
     """Fill a network from the user's file; a mismatch lists missing and unexpected names.
 
     Args:
-        network: What is filled.
+        network: The network.
         path: The file.
         label: The architecture's label, for messages.
-        strict: Are weights that the network has not refused? Else they are left out, and named.
+        strict: Refuse weights that the network does not have; else they are left out.
 
     Returns:
-        What was left out of the file: a prefix of names, weights beside these; empty if nothing.
+        What of the file was not used; empty if everything was.
     """
-    own = network.state_dict()
-    # What else the file holds, such as an optimiser's state, is let go at once.
-    state, others = _state_in(read_tensors(path))
-    state, prefix = _without_prefix(state, own)
-    state = _with_tied(state, own)
-    what = f"{path} does not fit architecture {label!r}"
-    # Compared before anything is loaded: torch fills what fits before it complains.
-    missing = sorted(own.keys() - state.keys())
-    unexpected = sorted(state.keys() - own.keys())
-    if missing or (unexpected and strict):
-        hint = ""
-        if not missing:
-            hint = "; strict = false leaves the unexpected ones out"
-        names = f"missing {_listed(missing)}, unexpected {_listed(unexpected)}"
-        raise Error(f"{what}: {names}{hint}")
-    _check_shapes(state, own, what)
-    network.load_state_dict({name: state[name] for name in own})
-    notes = [f"names in the file without {prefix!r}"] if prefix else []
-    notes += [f"the file's {name!r} is not used" for name in others]
-    if unexpected:
-        notes.append(f"left out: {_listed(unexpected)}")
-    return "; ".join(notes)
+    from penchant_numerics.state_dicts import fill
 
-
-def _with_tied(state: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with names whose tensor the network shares with one that the file has.
-
-    Files of Hugging Face hold such a tensor once, under one of its names.
-    """
-    stored = {own[name].data_ptr(): name for name in state if name in own}
-    tied = {
-        name: state[stored[tensor.data_ptr()]]
-        for name, tensor in own.items()
-        if name not in state and tensor.numel() and tensor.data_ptr() in stored
-    }
-    return {**state, **tied}
-
-
-def _listed(names: list[str]) -> str:
-    """Names in a message: of many only the first."""
-    if not names:
-        return "nothing"
-    more = len(names) - SHOWN
-    return f"{names[:SHOWN]} and {more} more" if more > 0 else str(names)
-
-
-def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any], what: str) -> None:
-    """Refuse weights of other shapes; where these are the last layer's alone, say so."""
-    import torch
-
-    wrong = {}
-    for name, tensor in own.items():
-        given = state[name]
-        if not isinstance(given, torch.Tensor):
-            kind = type(given).__name__
-            wrong[name] = f"{name} is a {kind}, expected a tensor"
-        elif given.shape != tensor.shape:
-            shape, expected = tuple(given.shape), tuple(tensor.shape)
-            wrong[name] = f"{name} {shape}, expected {expected}"
-    if not wrong:
-        return
-    # A head for other classes is the commonest of all mismatches.
-    last = list(own)[-1].rpartition(".")[0]
-    hint = ""
-    if {name.rpartition(".")[0] for name in wrong} == {last}:
-        outputs = [state[name].shape[0] for name in wrong if hasattr(state[name], "shape")]
-        hint = f"; the head {last!r} is for {outputs[0]} outputs" if outputs else ""
-    raise Error(f"{what}: {'; '.join(wrong.values())}{hint}")
-
-
-def _state_in(found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The state dict in a file: itself, or under a name that trainers give it.
-
-    Args:
-        found: What the file holds.
-
-    Returns:
-        The state dict, and names of others beside it, such as the averaged weights of timm.
-    """
-    others: list[str] = []
-    while True:
-        names = [name for name in STATES if isinstance(found.get(name), dict)]
-        if not names:
-            return found, others
-        first, *rest = names
-        found = found[first]
-        others += rest
-
-
-def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The state without the words that wrappers put before every name, and these words.
-
-    torch's data-parallel wrapper puts "module." there, its compiler "_orig_mod.", trainers the name
-    of an attribute. Names that do not have them, such as a buffer of the trainer's, stay as they
-    are. Only where all names of the network are found so.
-    """
-    named = {str(name): value for name, value in state.items()}
-    first = next(iter(own), "")
-    for name in named:
-        prefix = name.removesuffix(first)
-        if prefix == name or not prefix.endswith("."):
-            continue
-        stripped = {each.removeprefix(prefix): value for each, value in named.items()}
-        if own.keys() <= stripped.keys():
-            return stripped, prefix
-    return named, ""
+    content = read_tensors(path)
+    try:
+        return fill(network, content, strict=strict)
+    except ValueError as error:
+        raise Error(f"{path} does not fit architecture {label!r}: {error}") from None

@@ -24,10 +24,10 @@ from typing import Any
 from penchant.components.component import Executor
 from penchant.execution.tasks import withdraw_all
 
-SECONDS_TO_LEAVE = 1.0  # that a worker is given to stop by itself
+SECONDS_TO_LEAVE = 1.0  # given to a worker to stop by itself
 
-# By the server, because nearly every job needs them. torch asks for its compiler by itself, as soon
-# as there is an optimiser or a dispatch mode.
+# Loaded by the server, because nearly every job needs them. torch loads its compiler by itself, as
+# soon as there is an optimiser or a dispatch mode.
 LOADED = ("scipy.linalg", "threadpoolctl", "torch", "torch._dynamo", "penchant.execution.runner")
 
 
@@ -61,14 +61,14 @@ class Processes:
 
     def ended(self) -> dict[int, str | Exception]:
         """Workers that ended since the last call."""
-        found: dict[int, str | Exception] = {}
+        ended: dict[int, str | Exception] = {}
         for number, (process, receiver) in list(self._running.items()):
             if process.exitcode is None:
                 continue
             del self._running[number]
-            found[number] = _ending(process, receiver)
+            ended[number] = _ending(process, receiver)
             receiver.close()
-        return found
+        return ended
 
     def stop(self) -> None:
         """End all workers, by force where they do not leave by themselves."""
@@ -84,7 +84,7 @@ class Processes:
 
 
 def _ending(process: BaseProcess, receiver: Connection) -> str | Exception:
-    """What a worker raised, or how it died; empty where it returned."""
+    """What a worker raised, or how it died; empty if it returned."""
     with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
         if receiver.poll():
             error: Exception = receiver.recv()
@@ -97,7 +97,7 @@ def _ending(process: BaseProcess, receiver: Connection) -> str | Exception:
 
 
 def _start_context() -> Any:
-    """How workers are started: forked from a server, or spawned where there is no such thing."""
+    """How workers are started: forked from a server, or spawned where the system has none."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -13,7 +13,7 @@ from penchant.execution.tasks import Queue
 
 
 class Message(TypedDict, total=False):
-    """What a worker tells: that it is ready, that a job began or ended, or how far it is."""
+    """A report of a worker: it is ready, a job began or ended, or how far a job is."""
 
     ready: bool
     job: str
@@ -25,7 +25,7 @@ class Message(TypedDict, total=False):
 
 
 class _Here(threading.local):
-    """Of this thread: where its worker reports to, and the command that watches it."""
+    """State of this thread: where its worker reports to, and the command that watches it."""
 
     reporter: Reporter | None = None
     look: Callable[[], None] | None = None
@@ -35,12 +35,12 @@ _here = _Here()
 
 
 class Reporter:
-    """Where a worker tells what it does."""
+    """Appends the reports of a worker to its file."""
 
     def __init__(self, queue: Queue, worker: str) -> None:
         self._path = queue.path / "progress" / worker
 
-    def tell(self, message: Message) -> None:
+    def report(self, message: Message) -> None:
         """Append a message; a disk that refuses it costs progress only."""
         # Closed after each line: only then do other machines see it.
         with contextlib.suppress(OSError), open(self._path, "a") as file:
@@ -62,7 +62,7 @@ def reporting(reporter: Reporter) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching(look: Callable[[], None]) -> Iterator[None]:
-    """Have a command look at what happens, where a worker runs in its own thread."""
+    """Call `look` at every report, where a command's own thread is the worker."""
     _here.look = look
     try:
         yield
@@ -71,9 +71,9 @@ def watching(look: Callable[[], None]) -> Iterator[None]:
 
 
 def report(message: Message) -> None:
-    """Tell how far a job is, from wherever its code runs."""
+    """Report how far a job is, from wherever its code runs."""
     if _here.reporter is not None:
-        _here.reporter.tell(message)
+        _here.reporter.report(message)
 
 
 def is_expendable() -> bool:
@@ -82,7 +82,7 @@ def is_expendable() -> bool:
 
 
 class Follower:
-    """Reads what all workers of a folder tell."""
+    """Reads the reports of all workers of a folder."""
 
     def __init__(self, queue: Queue) -> None:
         self._folder = queue.path / "progress"

@@ -1,4 +1,4 @@
-"""Runs jobs: here or in workers, resumed where they were; prints nothing.
+"""Runs an experiment in a folder: here or in workers, resumed where it was stopped; prints nothing.
 
 Whatever one job, figure or listener does, the others go on. Results are the truth; figures come
 after them, and are drawn again where a run was stopped before them.
@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import attrs
 from penchant.components.builtin import Processes, Serial
 from penchant.components.component import Executor
 from penchant.errors import Error
 from penchant.execution.attempts import REDUCED
-from penchant.execution.environment import default_workers, environment, job_device
+from penchant.execution.devices import default_workers, job_device
+from penchant.execution.environment import environment
 from penchant.execution.executors import Team
 from penchant.execution.fetching import check_files, fetch
 from penchant.execution.folders import Session, joined, still_to_do, write_experiment
@@ -27,6 +29,7 @@ from penchant.execution.tasks import Pause, Queue
 from penchant.execution.worker import Assignment, work
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
+from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import writing_failed
 from penchant.results.job_folder import JobFolder
@@ -36,7 +39,7 @@ Notify = Callable[..., None]
 
 SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where a message was lost
 MAIN = 1_000_000  # number of the worker that is the command itself, per device
-SHORTEST_PAUSE = 0.05  # seconds between two looks at messages
+SHORTEST_PAUSE = 0.05  # seconds between two readings of messages
 
 
 def run_experiment(
@@ -48,7 +51,7 @@ def run_experiment(
     only: Sequence[str] = (),
     temporary: bool = False,
 ) -> Run:
-    """Run or resume an experiment in a folder; events tell what happens.
+    """Run or resume an experiment in a folder; listeners are told what happens.
 
     Args:
         experiment: What to run.
@@ -64,9 +67,9 @@ def run_experiment(
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
     executor = experiment.executor
-    ask = functools.partial(job_device, experiment.settings.device)
+    find_device = functools.partial(job_device, experiment.settings.device)
     # Where workers are on other machines, those know the device.
-    kind, gpu = executor.ask(ask) if executor is not None else ask()
+    kind, gpu = executor.ask(find_device) if executor is not None else find_device()
     fetch(experiment)
     jobs = experiment.jobs(kind, gpu)
     chosen = selected(jobs, only)
@@ -83,7 +86,7 @@ def run_experiment(
 
 
 def _executor(experiment: Experiment, jobs: list[Job]) -> Executor:
-    """The executor that was asked for; without one, processes where every job can be sent."""
+    """The executor of the experiment; without one, processes where every job can be sent."""
     # One job that cannot be sent keeps the whole run in this process.
     reason = next(filter(None, map(serial_reason, jobs)), "")
     executor = experiment.executor
@@ -100,41 +103,38 @@ def _workers(experiment: Experiment) -> int:
     return settings.workers or default_workers(settings)
 
 
+@attrs.define(eq=False)
 class _Command:
     """Everything between joining the work on a folder and leaving it."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        plugins: Plugins,
-        session: Session,
-        jobs: list[Job],
-        chosen: list[Job],
-        temporary: bool,
-    ) -> None:
-        self.experiment = experiment
-        self.settings = experiment.settings
-        self.session = session
-        self.queue = session.queue
-        self.folder = session.queue.folder
-        self.jobs = jobs
-        self.chosen = chosen
-        self.temporary = temporary
-        self.plugins = plugins
-        self.notify = plugins.announce
+    experiment: Experiment
+    plugins: Plugins
+    session: Session
+    jobs: list[Job]
+    selected: list[Job]
+    temporary: bool
+
+    @property
+    def settings(self) -> Settings:
+        """What holds for the whole experiment."""
+        return self.experiment.settings
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.session.queue.folder
 
     def run(self, executor: Executor) -> Run:
         """Run what is still to be done."""
         write_experiment(self.folder, self.experiment)
-        waiting, notes = still_to_do(self.folder, self.chosen, alone=not self.session.others)
+        waiting, notes = still_to_do(self.folder, self.selected, alone=not self.session.others)
         for job in waiting if self.settings.executor is None else ():
             if reason := serial_reason(job):
                 notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
-        run = self._begun(waiting)
-        run.others = self.session.others
-        self.notify("penchant_run_started", run=run)
+        run = self._begin(waiting)
         try:
-            self._work(run, waiting, notes, executor)
+            if waiting:
+                self._work(run, waiting, notes, executor)
         except BaseException as error:
             run.record["stopped"] = _one_line(error)
             raise
@@ -145,9 +145,7 @@ class _Command:
     def _work(
         self, run: Run, waiting: list[Job], notes: dict[str, str], executor: Executor
     ) -> None:
-        """Every job that waits."""
-        if not waiting:
-            return
+        """Have workers do every job that waits."""
         remote = type(executor).remote
         workers = self.settings.workers if remote else _workers(self.experiment)
         assignment = Assignment(
@@ -162,7 +160,7 @@ class _Command:
             listeners=self.plugins.listening("penchant_result_stored"),
         )
         team = Team(executor, assignment, workers)
-        watch = _Watch(run, waiting, team, self.notify)
+        watch = _Watch(run, waiting, team, self.plugins.announce)
         try:
             # A single job runs here, and its shards in workers.
             alone = len(waiting) == 1 and not self.session.others
@@ -184,14 +182,14 @@ class _Command:
         crashed = JobFolder.of(self.folder, job.id).crashed_workers()
         return crashed or job.settings.time_limit is not None
 
-    def _begun(self, waiting: list[Job]) -> Run:
-        """The run with all its jobs, written before the first of them starts."""
+    def _begin(self, waiting: list[Job]) -> Run:
+        """Write the run with all its jobs before the first of them starts."""
         unfinished = {job.id for job in waiting}
-        asked = {job.id for job in self.chosen}
+        selected = {job.id for job in self.selected}
         entries: list[JobEntry] = []
         for job in self.jobs:
             status = "pending" if job.id in unfinished else "done"
-            if job.id not in asked:
+            if job.id not in selected:
                 # Another command may compute it: its result says.
                 status = JobFolder.of(self.folder, job.id).status()
             path = f"jobs/{job.id}"
@@ -206,27 +204,29 @@ class _Command:
             **({"reduced": REDUCED} if settings.quick else {}),
             **({} if settings.figures else {"figures": False}),
         }
-        run = Run(self.folder, record, asked=asked, temporary=self.temporary)
+        run = Run(self.folder, record, asked=selected, temporary=self.temporary)
+        run.others = self.session.others
         run.write()
+        self.plugins.announce("penchant_run_started", run=run)
         return run
 
     def _end(self, run: Run) -> None:
         """Leave a record that says what is missing, and why."""
-        asked = {job.id for job in self.chosen}
+        selected = {job.id for job in self.selected}
         for job in run.jobs:
             job_folder = JobFolder.of(self.folder, job["id"])
             # One that was stopped is not running any more; others may have ended elsewhere.
             if job["status"] == "running":
                 job["status"] = "pending"
-            elif job["id"] not in asked:
+            elif job["id"] not in selected:
                 job["status"] = job_folder.status()
             elif job["status"] == "done" and not job_folder.result.is_file():
                 job.update({"status": "pending", "error": "its result has been deleted"})
-        # Networks are kept for jobs that still need them.
+        # Networks stay for jobs that still need them.
         if all(job["status"] == "done" for job in run.jobs) and not self.settings.keep_networks:
             shutil.rmtree(self.folder / "networks", ignore_errors=True)
         run.write()
-        self.notify("penchant_run_finished", run=run)
+        self.plugins.announce("penchant_run_finished", run=run)
 
 
 def _one_line(error: BaseException) -> str:
@@ -236,7 +236,7 @@ def _one_line(error: BaseException) -> str:
 
 
 class _Watch:
-    """Follows all workers of the folder, and tells listeners what happens."""
+    """Follows all workers of the folder, and calls listeners."""
 
     def __init__(self, run: Run, waiting: list[Job], team: Team, notify: Notify) -> None:
         self.run = run
@@ -247,15 +247,15 @@ class _Watch:
         self._follower = Follower(self.queue)
         self._listed = 0.0
         self._messages = 0
-        self.wanted = 0
+        self.helpers = 0
 
     def until_done(self) -> None:
-        """Have workers, until every job has ended."""
+        """Wait until every job has ended; start workers for those that die."""
         pause = Pause(SHORTEST_PAUSE)
         while self.left:
             # A worker in this very thread works now.
             with watching(self.look):
-                self.team.grow(max(self.wanted, len(self.left)))
+                self.team.grow(max(self.helpers, len(self.left)))
             before = self._messages
             self.look()
             self.team.tend()
@@ -270,7 +270,7 @@ class _Watch:
         self.team.tend()
 
     def look(self) -> None:
-        """See what has happened since the last look."""
+        """Read what has happened since the last call."""
         for message in self._follower.messages():
             self._messages += 1
             self.on_message(message)
@@ -283,7 +283,7 @@ class _Watch:
     def on_message(self, message: Message) -> None:
         """Mark the job, and call listeners."""
         job = message.get("job")
-        # Others may work on jobs that were not asked for here.
+        # Others may work on jobs that this command does not run.
         if job not in self.left:
             return
         if "started" in message:
@@ -295,7 +295,7 @@ class _Watch:
             self.notify("penchant_progress", **message)
             # A job with several shards left has work for all.
             if message["what"] == "shards" and message["total"] - message["done"] > 1:
-                self.wanted = self.team.size
+                self.helpers = self.team.size
 
     def _ended(self, name: str) -> None:
         job = self.left.pop(name, None)

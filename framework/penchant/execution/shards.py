@@ -1,4 +1,4 @@
-"""Shards: fixed blocks of a job's work, each kept on disk when it is done.
+"""Shards: fixed blocks of a job's work, each stored on disk when it is done.
 
 A shard's file names the shard by a hash: of the job's key, the function, the item, the scope, and
 what the map shares. So a shard of another version, or of other numbers, is never taken for it.
@@ -11,9 +11,10 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
+from penchant.components.component import Architecture
 from penchant.components.targets import sendable
 from penchant.errors import Error
 from penchant.experiments.identity import content_hash, plain
@@ -22,8 +23,7 @@ from penchant.results.files import read_arrays, set_aside, write_arrays
 if TYPE_CHECKING:
     import numpy as np
 
-    Arrays = dict[str, np.ndarray]
-
+Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"  # as a shard's file holds its answer
 NOTES = "notes"  # the array of a shard's file that holds its texts
 IDENTITY = "identity"  # the array that names the shard
 LARGEST_MAP = 1_000_000  # more shards than a map can have
@@ -34,7 +34,7 @@ class Scope:
     """Whose code runs, on which networks, with which random numbers.
 
     Attributes:
-        owner: "" for the probe, else the place of an estimator: ("directions", 0).
+        owner: None for the probe, else the role and number of an estimator: ("directions", 0).
         keys: What enters every generator.
         architecture: The component that replaces the job's, if one does.
         shape: The input's shape, where it replaces the job's.
@@ -45,7 +45,7 @@ class Scope:
 
     owner: tuple[str, int] | None = None
     keys: tuple[Any, ...] = ()
-    architecture: Any = None
+    architecture: Architecture | None = None
     shape: tuple[int, ...] | None = None
     outputs: int | None = None
     first: int = 0
@@ -90,7 +90,7 @@ def ranges(networks: int | range, shard_size: int) -> list[range]:
 
 
 def json_like(item: Any, function: Callable[..., Any]) -> Any:
-    """The item as every worker sees it; what is not JSON-like is refused."""
+    """The item as every worker sees it; one that is not JSON-like is refused."""
     if isinstance(item, range):
         return item
     try:
@@ -105,14 +105,14 @@ def check_sendable(function: Callable[..., Any]) -> None:
     """Refuse a function that other processes cannot import."""
     if not sendable(function):
         name = f"{function.__module__}:{function.__qualname__}"
-        cure = "define it at the top of a module"
+        hint = "define it at the top of a module"
         raise Error(
-            f"context.map needs a function that other processes can import, found {name}; {cure}"
+            f"context.map needs a function that other processes can import, found {name}; {hint}"
         )
 
 
-def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str]:
-    """What a map shares as arrays of the host, and its hash."""
+def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[Arrays, str]:
+    """The arrays that a map shares, on the host, and their hash; empty without any."""
     from penchant.results.result import host_array
 
     arrays = {}
@@ -123,7 +123,7 @@ def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[dict[str, Any], str
     return arrays, content_hash(arrays) if arrays else ""
 
 
-def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> dict[str, Any]:
+def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> Arrays:
     """A shard's answer as a file holds it, the same whether it was done here or elsewhere.
 
     Args:
@@ -132,7 +132,7 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> di
         notes: Warnings and conventions of the shard.
 
     Returns:
-        Arrays; texts, truths and nothings stand in the notes.
+        Arrays; text, truth values and None stand in the notes.
     """
     import numpy as np
     from penchant.results.result import host_array
@@ -158,7 +158,7 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> di
     return {**arrays, NOTES: np.asarray(text)}
 
 
-def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def unpack(arrays: Arrays) -> tuple[dict[str, Any], dict[str, Any]]:
     """The answer of a shard, and its notes."""
     notes = json.loads(str(arrays[NOTES]))
     values = notes["values"]
@@ -174,69 +174,71 @@ def unpack(arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return answer, notes
 
 
+@attrs.frozen
 class ShardStore:
-    """The shards of a job on disk."""
+    """The shards of a job on disk.
 
-    def __init__(self, folder: Path, key: str) -> None:
-        self.folder = folder
-        self.key = key
+    Attributes:
+        folder: Where they are.
+        key: The job's key.
+        shared: A hash of what their map shares.
+    """
+
+    folder: Path
+    key: str
+    shared: str = ""
 
     def path(self, shard: Shard) -> Path:
         """The file of a shard."""
         return self.folder / f"{shard.number}.npz"
 
     def has(self, shard: Shard) -> bool:
-        """Is there a file with this number? After `missing` it is the shard's."""
+        """Does a file with this number exist? After `missing` it is the shard's."""
         return self.path(shard).exists()
 
-    def missing(self, shards: Sequence[Shard], shared: str) -> list[Shard]:
-        """Those that are still to be done; files of other shards with their numbers are removed."""
+    def missing(self, shards: Sequence[Shard]) -> list[Shard]:
+        """Shards still to be done; files of other shards with their numbers are removed."""
         try:
-            names = {path.name for path in self.folder.iterdir()}
+            stored = set(self.folder.iterdir())
         except FileNotFoundError:
             return list(shards)
         return [
-            shard
-            for shard in shards
-            if self.path(shard).name not in names or not self._holds(shard, shared)
+            shard for shard in shards if self.path(shard) not in stored or not self._holds(shard)
         ]
 
-    def _holds(self, shard: Shard, shared: str) -> bool:
+    def _holds(self, shard: Shard) -> bool:
         """Does the file of a shard hold this very one? Reads its name only."""
         path = self.path(shard)
         with contextlib.suppress(Error):
             # Not the whole shard: its arrays are read when its turn comes.
-            if str(read_arrays(path, only=IDENTITY)[IDENTITY]) == shard.identity(self.key, shared):
+            if str(read_arrays(path, only=IDENTITY)[IDENTITY]) == self._identity(shard):
                 return True
         # From now on a file with this number is this shard.
         path.unlink(missing_ok=True)
         return False
 
-    def read(self, shard: Shard, shared: str) -> Arrays | None:
-        """The arrays of a stored shard; None where its file is damaged, which is set aside."""
+    def _identity(self, shard: Shard) -> str:
+        return shard.identity(self.key, self.shared)
+
+    def read(self, shard: Shard) -> Arrays | None:
+        """The arrays of a stored shard; None where its file is damaged, which is quarantined."""
         path = self.path(shard)
         try:
             arrays = read_arrays(path)
             # Whether it can be understood is found out while it can still be computed again.
-            unpack(dict(arrays))
-            if str(arrays.pop(IDENTITY)) == shard.identity(self.key, shared):
+            unpack(arrays)
+            if str(arrays.pop(IDENTITY)) == self._identity(shard):
                 return arrays
         except (Error, KeyError, ValueError, TypeError):
             pass
         set_aside(path)
         return None
 
-    def write(self, shard: Shard, shared: str, arrays: Arrays) -> None:
-        """Write the arrays of a shard.
-
-        Args:
-            shard: The shard.
-            shared: A hash of what its map shares.
-            arrays: What it found, packed.
-        """
+    def write(self, shard: Shard, arrays: Arrays) -> None:
+        """Write the arrays of a shard, as `pack` makes them."""
         import numpy as np
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        named = {IDENTITY: np.asarray(shard.identity(self.key, shared)), **arrays}
+        named = {IDENTITY: np.asarray(self._identity(shard)), **arrays}
         # A shard that a power cut takes is computed again; waiting for the disk costs more.
         write_arrays(self.path(shard), named, durable=False)

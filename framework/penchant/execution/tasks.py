@@ -11,7 +11,7 @@ there:
 * `locks/`: a file per job that was begun, locked by its worker;
 * `maps/`: maps whose shards any worker may do, each with one file for the locks of all shards;
 * `ended/`: a file for every job that has ended, well or not;
-* `idle/`, `progress/`, `deaths/`: workers that wait, how far they are, how they died.
+* `idle/`, `progress/`, `deaths/`: workers that wait, how far each worker is, how it died.
 
 A task has `SLOT` bytes of a file. Their lock is the lock of the task, and they name the workers
 that began it and have left no result: claiming a shard makes no file.
@@ -30,15 +30,14 @@ from pathlib import Path
 
 import attrs
 
-ATTEMPTS = 3  # after which a task that crashes its worker has failed
-SECONDS_TO_EXPLAIN = 5.0  # that a command is given to find out how its worker died
+SECONDS_TO_EXPLAIN = 5.0  # given to a command to find out how its worker died
 SLOT = 128  # bytes: the names of a few workers
-SHORTEST, LONGEST = 0.005, 0.05  # seconds between two looks at files
-PARTS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
+SHORTEST, LONGEST = 0.005, 0.05  # seconds of a pause
+FOLDERS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
 
 
 class Pause:
-    """A pause between two looks at files: short at first, longer while nothing happens."""
+    """A pause before files are read again: short at first, longer while nothing happens."""
 
     def __init__(self, shortest: float = SHORTEST) -> None:
         self._shortest = shortest
@@ -50,7 +49,7 @@ class Pause:
         self._seconds = min(LONGEST, self._seconds * 1.5)
 
     def reset(self) -> None:
-        """Something happened."""
+        """Begin with short pauses again."""
         self._seconds = self._shortest
 
 
@@ -67,7 +66,7 @@ class Queue:
 
     def make(self) -> None:
         """Make the folders."""
-        for name in PARTS:
+        for name in FOLDERS:
             (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def remove(self) -> None:
@@ -83,24 +82,24 @@ class Queue:
         (self.path / "ended" / job).touch()
 
     def has_ended(self, job: str) -> bool:
-        """Has this job ended since commands work here?"""
+        """Has this job ended since the first of these commands came?"""
         return (self.path / "ended" / job).exists()
 
     def ended(self) -> list[str]:
-        """All jobs that have."""
+        """Ids of all jobs that have ended."""
         return self._names("ended")
 
     def has_idle(self) -> bool:
-        """Does a worker wait for something to do?"""
+        """Does any worker wait for something to do?"""
         return bool(self._names("idle"))
 
     def maps(self) -> list[str]:
-        """Maps that are published."""
+        """Names of the published maps."""
         return self._names("maps")
 
-    def _names(self, part: str) -> list[str]:
+    def _names(self, folder: str) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
-            return [path.name for path in (self.path / part).iterdir()]
+            return [path.name for path in (self.path / folder).iterdir()]
         return []
 
     def note_death(self, worker: str, how: str) -> None:
@@ -110,10 +109,9 @@ class Queue:
 
     def crash_of(self, what: str, claim: Claim) -> str:
         """Why a task that was begun too often has failed."""
-        count = len(claim.attempts)
         how = self._how_died(claim.attempts[-1])
-        found = f"{what} crashed its worker {count} times (last: {how})"
-        return f"{found}. If memory ran out, use fewer workers."
+        crashes = f"{what} crashed its worker {len(claim.attempts)} times (last: {how})"
+        return f"{crashes}. If memory ran out, use fewer workers."
 
     def _how_died(self, worker: str) -> str:
         """How a worker died, as the command that started it will have found out in a moment."""
@@ -157,8 +155,8 @@ def _lock(descriptor: int, start: int) -> bool:
     try:
         if hasattr(fcntl, "F_OFD_SETLK"):
             # Locks of an open file hold between threads as well; `struct flock` of Linux.
-            wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, SLOT, 0)
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+            request = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, SLOT, 0)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
         else:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, SLOT, start)
     except (BlockingIOError, PermissionError):
@@ -221,26 +219,3 @@ def released(claim: Claim) -> Iterator[Claim]:
         yield claim
     finally:
         claim.release()
-
-
-@contextlib.contextmanager
-def waited_for(queue: Queue, job: str, worker: str) -> Iterator[None]:
-    """Have a job as soon as no other worker has it; at once where no command works.
-
-    Args:
-        queue: The queue of the run folder.
-        job: The job's id.
-        worker: The worker that takes it.
-
-    Yields:
-        Nothing; the lock is held meanwhile.
-    """
-    pause = Pause()
-    while queue.path.is_dir():
-        claim = queue.claim(job, worker)
-        if claim is not None:
-            with released(claim):
-                yield
-            return
-        pause.wait()
-    yield

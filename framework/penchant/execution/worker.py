@@ -11,11 +11,13 @@ from pathlib import Path
 import attrs
 from penchant.errors import Error
 from penchant.execution import maps
-from penchant.execution.attempts import keep_result, run_job
-from penchant.execution.environment import limited, place
+from penchant.execution.attempts import run_job, store_result
+from penchant.execution.devices import Device, resolve_device
+from penchant.execution.failures import Failure
 from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
-from penchant.execution.mapping import run_shard
+from penchant.execution.mapping import Map
+from penchant.execution.maps import PublishedMap
 from penchant.execution.progress import Reporter, report, reporting
 from penchant.execution.tasks import Claim, Pause, Queue, released
 from penchant.experiments.jobs import Job
@@ -33,10 +35,10 @@ class Assignment:
         folder: The run folder.
         command: The command's name.
         jobs: All jobs of the experiment.
-        waiting: Ids of those to be done.
+        waiting: Ids of the jobs to be done.
         notes: Warnings that results begin with, by job.
-        devices: Workers so many numbers apart have the same device.
-        threads: Threads of each.
+        devices: Number of devices; worker i has device i modulo this.
+        threads: Threads of each worker.
         attempts: How often a task may crash its worker.
         listeners: Plugins that are told of results.
     """
@@ -67,18 +69,30 @@ def work(
         tend: Where shards are left to other workers: called while they are waited for.
         workers: How many shards are done at a time.
     """
-    worker = Worker(assignment, number, tend, workers)
-    reporter = Reporter(worker.queue, worker.name)
-    with limited(assignment.threads), reporting(reporter):
+    from penchant_numerics.isolation import limited_threads
+
+    queue = Queue(assignment.folder)
+    reporter = Reporter(queue, assignment.worker(number))
+    with limited_threads(assignment.threads), reporting(reporter):
         # From now on a death is not one of a worker that could not start.
-        reporter.tell({"ready": True})
-        worker.check_device()
+        reporter.report({"ready": True})
+        worker = Worker(assignment, number, tend, workers)
         try:
             worker.run()
         except FileNotFoundError:
             # The command has ended, or the folder was deleted.
-            if worker.queue.path.is_dir():
+            if queue.path.is_dir():
                 raise
+
+
+def _device(assignment: Assignment, number: int) -> Device:
+    """The device of a worker, which must be of the kind that results will name."""
+    job = assignment.jobs[0]
+    device = resolve_device(job.settings.device, number % assignment.devices)
+    expected = job.record["device"]
+    if device.kind != expected:
+        raise Error(f"a worker has the device {device.kind}, expected {expected}")
+    return device
 
 
 class Worker:
@@ -93,22 +107,16 @@ class Worker:
     ) -> None:
         self.assignment = assignment
         self.name = assignment.worker(number)
-        self.index = number % assignment.devices
+        self.device = _device(assignment, number)
         self.queue = Queue(assignment.folder)
         self.jobs = {job.id: job for job in assignment.jobs}
         self._left = dict.fromkeys(assignment.waiting)
         self._scanned = 0.0
-        self._map: maps.PublishedMap | None = None
+        self._maps: dict[str, PublishedMap | None] = {}
+        self._map: PublishedMap | None = None  # the one that it helps with, opened
+        self._opened: Map | None = None
         self.tend = tend
         self.workers = workers
-
-    def check_device(self) -> None:
-        """Refuse to work on another kind of device than the results would say."""
-        for job in self.assignment.jobs[:1]:
-            found, _, _ = place(job.settings.device, self.index).partition(":")
-            expected = job.record["device"]
-            if found != expected:
-                raise Error(f"a worker has the device {found}, expected {expected}")
 
     def run(self) -> None:
         """Work until every job has ended."""
@@ -155,17 +163,16 @@ class Worker:
         folder = self.assignment.folder
         job_folder = JobFolder.of(folder, job.id)
         maps.forget(self.queue, job)
-        why = overdue(job.settings.time_limit, job_folder.path)
+        late = overdue(job.settings.time_limit, job_folder.path)
         done, note = clean_state(job_folder, job)
         # A worker may have died between its result and the end of the job.
         if done:
             pass
-        elif why is not None:
-            error, where = why
-            keep_result(job, folder, Result(), error=error, details=where)
+        elif late is not None:
+            store_result(job, folder, Result(), failure=late)
         elif len(claim.attempts) >= self.assignment.attempts:
-            error = self.queue.crash_of("the job", claim)
-            keep_result(job, folder, Result(), error=error, extra={"killed_workers": True})
+            crash = Failure(self.queue.crash_of("the job", claim))
+            store_result(job, folder, Result(), failure=crash, extra={"killed_workers": True})
         else:
             claim.begin()
             report({"job": job.id, "started": True})
@@ -173,7 +180,7 @@ class Worker:
                 job,
                 folder,
                 pool=maps.SharingPool(self, claim),
-                worker=self.index,
+                device=self.device,
                 note=self.assignment.notes.get(job.id, note),
                 listeners=self.assignment.listeners,
             )
@@ -187,37 +194,39 @@ class Worker:
         """Do a shard of a job that another worker runs; False where there is none."""
         if self._map is not None and self._help(self._map):
             return True
-        self._map = None
+        # Maps are remembered: those of many shards take long to read.
         names = self.queue.maps()
         maps.order.shuffle(names)
-        for name in names:
-            found = maps.opened(self.queue, name, self.jobs, self.assignment.attempts)
-            if found is not None and self._help(found):
-                self._map = found
-                return True
-        return False
+        self._maps = {
+            name: self._maps.get(name) or maps.opened(self.queue, name, self.jobs) for name in names
+        }
+        self._map = self._opened = None
+        return any(self._help(each) for each in self._maps.values() if each is not None)
 
-    def _help(self, published: maps.PublishedMap) -> bool:
-        taken = published.take(self.name)
+    def _help(self, published: PublishedMap) -> bool:
+        """Do a shard of a map; False where none is free."""
+        taken = published.take(self.name, self.assignment.attempts)
         if taken is None:
             return False
         shard, claim = taken
-        setup = published.setup
-        assert setup.store is not None
         watched = self.queue.path / "deaths" / f"{self.name}.watch"
         with released(claim):
             try:
-                with time_limit(setup.job.settings.time_limit, watched):
-                    arrays = run_shard(setup, shard, self.index)
+                if self._map is not published:
+                    self._opened, self._map = published.open(self.device), published
+                assert self._opened is not None
+                with time_limit(published.job.settings.time_limit, watched):
+                    arrays = self._opened.run(shard)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # not even sys.exit in a shard ends a worker
                 published.fail(error)
+                claim.finish()
             else:
-                setup.store.write(shard, setup.digest, arrays)
-                if not published.path.exists():
-                    self._drop_if_late(setup.job, setup.store.path(shard))
-            claim.finish()
+                published.store.write(shard, arrays)
+                if not published.is_open():
+                    self._drop_if_late(published.job, published.store.path(shard))
+                published.finish(shard, claim)
         return True
 
     def _drop_if_late(self, job: Job, path: Path) -> None:

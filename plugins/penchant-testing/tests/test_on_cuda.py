@@ -8,8 +8,8 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant.execution import gpus
 from penchant.plugins import discovery
+from penchant_numerics import gpus
 from penchant_testing import checks, on_cuda
 
 PARTS = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}

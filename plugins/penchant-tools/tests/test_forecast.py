@@ -1,6 +1,7 @@
 """What a run would cost: what is left out is counted, and nothing is written."""
 
 import time
+from types import SimpleNamespace
 
 import penchant
 import pytest
@@ -58,12 +59,12 @@ def test_shards_stand_for_the_others():
     timer, hand, sent = _timer()
     done = []
 
-    def function(setup, shard, worker):
+    def compute(shard):
         done.append(shard)
         hand.time += 0.1 if len(done) > 1 else 0.9
         return {"shard": shard}
 
-    answers = list(timer.map(function, None, list(range(100))))
+    answers = list(timer.map(SimpleNamespace(compute=compute), list(range(100))))
     assert done == [0, 50]
     assert [answer["shard"] for answer in answers] == [0] * 50 + [50] * 50
     hand.time += 2.0  # after the map
@@ -77,12 +78,12 @@ def test_a_long_shard_stands_for_all_by_itself():
     timer, hand, sent = _timer()
     done = []
 
-    def function(setup, shard, worker):
+    def compute(shard):
         done.append(shard)
         hand.time += 3.0
         return {}
 
-    list(timer.map(function, None, list(range(10))))
+    list(timer.map(SimpleNamespace(compute=compute), list(range(10))))
     timer.send()
     assert done == [0] and sent.last.seconds == pytest.approx(30)
 
@@ -92,7 +93,7 @@ def test_a_training_that_has_not_ended_takes_as_long_as_its_steps_say():
     timer, hand, sent = _timer()
     timer.steps = 1000
 
-    def function(setup, shard, worker):
+    def compute(shard):
         hand.time += 5.0
         timer.count_step()
         for _ in range(20):
@@ -102,7 +103,7 @@ def test_a_training_that_has_not_ended_takes_as_long_as_its_steps_say():
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        list(timer.map(function, None, list(range(8))))
+        list(timer.map(SimpleNamespace(compute=compute), list(range(8))))
     shard = 5 + 999 * 0.1
     assert sent.last.seconds == pytest.approx(8 * shard)
     assert sent.last.mapped == pytest.approx(8 * shard)
@@ -136,14 +137,14 @@ def penchant_probes():
 def test_a_shard_that_has_not_ended_takes_as_long_as_its_progress_says():
     timer, hand, sent = _timer()
 
-    def function(setup, shard, worker):
+    def compute(shard):
         hand.time += 3.0
         timer.progress(2, 10)
         timer.send()
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        list(timer.map(function, None, list(range(8))))
+        list(timer.map(SimpleNamespace(compute=compute), list(range(8))))
     assert sent.last.seconds == pytest.approx(8 * 15)
 
 
@@ -255,7 +256,7 @@ def penchant_probes():
 """
 
 
-@pytest.mark.parametrize("slowly", ["keep_result", "_finish"])
+@pytest.mark.parametrize("slowly", ["store_result", "load_only"])
 def test_a_job_that_is_stopped_while_its_result_is_stored_is_no_crash(
     install, tmp_path, monkeypatch, slowly
 ):

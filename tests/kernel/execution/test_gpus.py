@@ -4,8 +4,9 @@ import subprocess
 
 import penchant
 import pytest
-from penchant.execution import environment, gpus
-from penchant.execution.gpus import Facts, obstacle
+from penchant.execution.devices import resolve_device
+from penchant_numerics import gpus
+from penchant_numerics.gpus import Facts, obstacle
 
 NEW = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120"]
 BUILT = {"torch": "2.13.0+cu130", "build": "13.0"}
@@ -50,11 +51,11 @@ SMI = """
 def test_versions_are_those_of_nvidia_smi(monkeypatch):
     done = subprocess.CompletedProcess([], 0, stdout=SMI)
     monkeypatch.setattr(gpus.subprocess, "run", lambda *_, **__: done)
-    assert gpus._driver() == ("535.104.05", "12.2")
+    assert gpus._driver.__wrapped__() == ("535.104.05", "12.2")
 
 
 def test_a_device_that_cannot_be_had_is_refused_with_the_reason(monkeypatch):
     facts = Facts(**BUILT, driver="525.60", supported="12.0")
     monkeypatch.setattr(gpus, "known", lambda: facts)
     with pytest.raises(penchant.Error, match=r"'cuda' was asked for, but the driver 525.60 .* or "):
-        environment.place("cuda")
+        resolve_device("cuda")

@@ -9,7 +9,8 @@ from pathlib import Path
 import penchant
 import pytest
 from penchant.execution import maps
-from penchant.execution.mapping import MapSetup, store_of
+from penchant.execution.context import Context
+from penchant.execution.mapping import Map
 from penchant.execution.shards import Scope, Shard
 from penchant.execution.tasks import Queue, released
 from penchant.experiments.experiment import build
@@ -179,7 +180,7 @@ def double(context, item):
 
 @pytest.fixture
 def setup(tmp_path):
-    """A queue, and the setup of a map of a job."""
+    """A queue, and a map of a job."""
     raw = {
         "architectures": [{"name": "perceptron"}],
         "datasets": [{"name": "two-blobs"}],
@@ -188,25 +189,30 @@ def setup(tmp_path):
     (job,) = build(raw, discovery.load(), "test").jobs("cpu")
     queue = Queue(tmp_path)
     queue.make()
-    return queue, MapSetup(job, tmp_path, {}, "", store_of(job, tmp_path))
+    return queue, Map(Context(job, tmp_path), {}, maps.store_of(job, tmp_path))
 
 
 def shards(*items, **scope):
     return [Shard(number, double, item, Scope(**scope)) for number, item in enumerate(items)]
 
 
-def opened(queue, setup, attempts=3):
+def opened(queue, setup):
     (name,) = queue.maps()
-    return maps.opened(queue, name, {setup.job.id: setup.job}, attempts)
+    job = setup.context._job
+    return maps.opened(queue, name, {job.id: job})
+
+
+def take(published, worker):
+    return published.take(worker, attempts=3)
 
 
 def test_a_published_map_comes_back_as_it_was(setup):
     queue, setup = setup
     perceptron = discovery.load().find("architecture", "perceptron").component(width=9)
     sent = shards(range(3, 9, 2), [1, None], {"a": 0.1}, keys=("a", 2), architecture=perceptron)
-    assert maps.publish(queue, setup, sent, 3) is not None
+    assert maps.publish(queue, setup, sent) is not None
     got = opened(queue, setup)
-    found = {shard.number: shard for shard, claim in iter(lambda: got.take("w"), None)}
+    found = {shard.number: shard for shard, claim in iter(lambda: take(got, "w"), None)}
     for shard in sent:
         assert found[shard.number].item == shard.item
         assert found[shard.number].identity("k", "") == shard.identity("k", "")
@@ -216,31 +222,31 @@ def test_a_published_map_comes_back_as_it_was(setup):
 
 def test_what_json_cannot_hold_is_not_published(setup):
     queue, setup = setup
-    assert maps.publish(queue, setup, shards(1, 2, keys=(("a", 1),)), 3) is None
-    assert maps.publish(queue, setup, shards(1, 2, keys=(object(),)), 3) is None
+    assert maps.publish(queue, setup, shards(1, 2, keys=(("a", 1),))) is None
+    assert maps.publish(queue, setup, shards(1, 2, keys=(object(),))) is None
     local = [Shard(number, lambda context, item: {}, 1, Scope()) for number in range(2)]
-    assert maps.publish(queue, setup, local, 3) is None
+    assert maps.publish(queue, setup, local) is None
     assert queue.maps() == []
 
 
 def test_a_shard_is_taken_by_one_worker_and_free_when_it_lets_go(setup):
     queue, setup = setup
-    maps.publish(queue, setup, shards(1), 3)
+    maps.publish(queue, setup, shards(1))
     first, second = opened(queue, setup), opened(queue, setup)
-    shard, claim = first.take("one")
-    assert shard.item == 1 and second.take("two") is None
+    shard, claim = take(first, "one")
+    assert shard.item == 1 and take(second, "two") is None
     claim.release()
-    assert second.take("two") is not None
+    assert take(second, "two") is not None
 
 
 def test_a_shard_that_crashes_its_workers_fails_with_the_reason(setup):
     queue, setup = setup
-    published = maps.publish(queue, setup, shards(1), 3)
+    published = maps.publish(queue, setup, shards(1))
     for number in range(3):
-        _, claim = opened(queue, setup).take(f"worker-{number}")
+        _, claim = take(opened(queue, setup), f"worker-{number}")
         claim.release()  # as the system does when a worker dies
     queue.note_death("worker-2", "signal SIGSEGV")
-    assert opened(queue, setup).take("worker-3") is None
+    assert take(opened(queue, setup), "worker-3") is None
     crashed = "shard 0 crashed its worker 3 times .last: signal SIGSEGV.. If memory ran out"
     with pytest.raises(penchant.Error, match=crashed):
         published.check()

@@ -12,12 +12,13 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant.components.builtin import Serial
-from penchant.execution import environment, runner
+from penchant.execution import devices, environment, runner
+from penchant.execution.devices import CPU, Device
 from penchant.execution.worker import Assignment, Worker
 from penchant.experiments.experiment import build
 from penchant.experiments.settings import Settings
 from penchant.plugins import discovery
-from penchant_numerics import memory, precision
+from penchant_numerics import gpus, isolation, memory, precision
 from torch import nn
 
 FLAGGED = """
@@ -131,22 +132,22 @@ def eight_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A100")
     monkeypatch.setattr(environment.os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(environment, "_driver", lambda: "1.2")
+    monkeypatch.setattr(gpus, "_driver", lambda: ("1.2", "13.0"))
 
 
 def test_on_gpus_workers_are_gpus_never_cores(eight_gpus):
-    assert environment.default_workers(Settings(device="auto")) == 8
-    assert environment.default_workers(Settings(device="cuda", per_device=3)) == 24
-    assert environment.default_workers(Settings(device="cuda:5")) == 1
-    assert environment.default_workers(Settings(device="cpu")) == 64
-    assert environment.place("cuda", worker=11) == "cuda:3"
+    assert devices.default_workers(Settings(device="auto")) == 8
+    assert devices.default_workers(Settings(device="cuda", per_device=3)) == 24
+    assert devices.default_workers(Settings(device="cuda:5")) == 1
+    assert devices.default_workers(Settings(device="cpu")) == 64
+    assert str(devices.resolve_device("cuda", worker=11)) == "cuda:3"
 
 
 def test_a_gpu_enters_the_key_by_its_name_and_its_libraries(eight_gpus, install):
     install("flagged", FLAGGED)
-    kind, gpu = environment.job_device("cuda:0")
+    kind, gpu = devices.job_device("cuda:0")
     assert kind == "cuda" and set(gpu) == {"gpu", "cuda", "cudnn"} and gpu["gpu"] == "A100"
-    assert environment.drivers("cuda:0") == {"gpus": "8", "driver": "1.2"}
+    assert gpus.drivers("cuda:0") == {"gpus": "8", "driver": "1.2"}
     built = build({"probes": [{"name": "flagged"}]}, discovery.load())
     (here,) = built.jobs("cuda", gpu)
     (there,) = built.jobs("cuda", {**gpu, "gpu": "RTX 4090"})
@@ -154,10 +155,10 @@ def test_a_gpu_enters_the_key_by_its_name_and_its_libraries(eight_gpus, install)
 
 
 def test_a_new_driver_or_fewer_visible_gpus_recompute_nothing(eight_gpus, monkeypatch):
-    before = environment.job_device("auto")
-    monkeypatch.setattr(environment, "_driver", lambda: "1.3")
+    before = devices.job_device("auto")
+    monkeypatch.setattr(gpus, "_driver", lambda: ("1.3", "13.0"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert environment.job_device("auto") == before
+    assert devices.job_device("auto") == before
 
 
 def test_where_kinds_of_gpus_are_mixed_the_key_names_those_that_may_compute(
@@ -165,8 +166,8 @@ def test_where_kinds_of_gpus_are_mixed_the_key_names_those_that_may_compute(
 ):
     names = {"cuda:0": "A100", "cuda:1": "T4"}
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: names.get(device, "A100"))
-    assert environment.job_device("cuda")[1]["gpu"] == "A100 or T4"
-    assert environment.job_device("cuda:1")[1]["gpu"] == "T4"
+    assert devices.job_device("cuda")[1]["gpu"] == "A100 or T4"
+    assert devices.job_device("cuda:1")[1]["gpu"] == "T4"
 
 
 @attrs.frozen
@@ -197,7 +198,7 @@ def test_the_device_is_that_of_the_workers_and_other_workers_refuse(tmp_path, in
     assert job.record["device"] == "cuda"
     assignment = Assignment(tmp_path, "test", seen, [job.id], {}, devices=1, threads=1, attempts=1)
     with pytest.raises(penchant.Error, match="a worker has the device cpu, expected cuda"):
-        Worker(assignment, 0).check_device()
+        Worker(assignment, 0)
 
 
 def test_the_driver_is_asked_for_once(monkeypatch):
@@ -205,14 +206,15 @@ def test_the_driver_is_asked_for_once(monkeypatch):
 
     def run(command, **options):
         asked.append(command[0])
-        return subprocess.CompletedProcess(command, 0, stdout="550.1\n550.1\n")
+        return subprocess.CompletedProcess(command, 0, stdout="Driver Version: 550.1 ")
 
     monkeypatch.setattr(subprocess, "run", run)
-    environment._driver.cache_clear()
+    gpus._driver.cache_clear()
     try:
-        assert [environment._driver() for _ in range(3)] == ["550.1"] * 3
+        drivers = [gpus.drivers("cuda")["driver"] for _ in range(3)]
     finally:
-        environment._driver.cache_clear()
+        gpus._driver.cache_clear()
+    assert drivers == ["550.1"] * 3
     assert asked == ["nvidia-smi"]
 
 
@@ -237,13 +239,13 @@ def test_a_job_on_a_gpu_has_its_own_peak_and_gives_the_device_back(eight_gpus, m
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
     released = []
     monkeypatch.setattr(torch.accelerator, "empty_host_cache", lambda: released.append(current[0]))
-    with environment.isolated(Settings(), "cuda:2", print):
-        assert current == [2] and environment.peak_memory("cuda:2") == 0
+    with environment.isolated(Settings(), Device("cuda", 2), print):
+        assert current == [2] and environment.peak_memory(Device("cuda", 2)) == 0
         assert not released
     # Page-locked memory of the host is given back as well.
     assert current == [1] and len(released) == 1
     # A job on the CPU does not report the bytes of a GPU that the session used before.
-    assert environment.peak_memory("cpu") > 2**20
+    assert environment.peak_memory(CPU) > 2**20
 
 
 def test_algorithms_chosen_by_timing_are_off_in_a_job_and_on_again_after_it(tmp_path, install):
@@ -289,6 +291,7 @@ SESSIONS = """
 import os
 import sys
 import torch
+from penchant.execution.devices import CPU
 from penchant.execution.environment import policy
 from penchant.experiments.settings import Settings
 
@@ -319,7 +322,7 @@ for session in sys.argv[1:]:
     exec(session)
     mine = state()
     for precision in ("float32", "tf32"):
-        with policy(Settings(precision=precision), "cpu", print):
+        with policy(Settings(precision=precision), CPU, print):
             with backends.cudnn.flags(enabled=False):
                 pass
             print(precision, state()[2:], flush=True)
@@ -354,7 +357,7 @@ def test_warnings_of_other_threads_are_not_the_jobs(recwarn):
     def elsewhere():
         warnings.warn("a thread of hers is not deterministic", UserWarning, stacklevel=1)
 
-    with environment._noted_warnings(told.append):
+    with isolation._noted_warnings(told.append):
         thread = threading.Thread(target=elsewhere)
         thread.start()
         thread.join()
@@ -372,11 +375,11 @@ def test_what_torch_says_of_its_own_insides_is_not_shown():
         "performance due to extra data copy when converting non-contiguous tensor to contiguous",
     )
     for text in texts:
-        with environment.policy(Settings(), "cpu", print):
+        with environment.policy(Settings(), CPU, print):
             warnings.warn(text, UserWarning, stacklevel=1)
     with (
         pytest.raises(UserWarning, match="something else"),
-        environment.policy(Settings(), "cpu", print),
+        environment.policy(Settings(), CPU, print),
     ):
         warnings.warn("something else", UserWarning, stacklevel=1)
 

@@ -261,15 +261,15 @@ def test_every_flipped_bit_of_a_shard_is_noticed_or_harmless(tmp_path, install):
     shard = Shard(0, flip, 3, Scope())
     values = {"values": np.arange(4.0), "text": "a"}
     notes = {"warnings": [], "conventions": {}}
-    store.write(shard, "", pack(values, flip, notes))
+    store.write(shard, pack(values, flip, notes))
     whole = (tmp_path / "0.npz").read_bytes()
-    expected = store.read(shard, "")["values"].tolist()
+    expected = store.read(shard)["values"].tolist()
     for at in range(0, len(whole), 3):
         for bit in (0, 5, 7):
             damaged = bytearray(whole)
             damaged[at] ^= 1 << bit
             (tmp_path / "0.npz").write_bytes(bytes(damaged))
-            found = None if store.missing([shard], "") else store.read(shard, "")
+            found = None if store.missing([shard]) else store.read(shard)
             assert found is None or found["values"].tolist() == expected
     (tmp_path / "0.npz").write_bytes(whole)
 

@@ -121,15 +121,19 @@ def test_cuda_where_there_is_none_is_told_before_anything_runs():
 
 
 def test_workers_take_devices_in_turn(monkeypatch):
-    from penchant.execution.context import place
+    from penchant.execution.devices import resolve_device
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert [place("auto", worker) for worker in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
-    assert [place("cuda:1", worker) for worker in range(2)] == ["cuda:1", "cuda:1"]
-    assert place("cpu", 1) == "cpu"
+    assert [str(resolve_device("auto", worker)) for worker in range(3)] == [
+        "cuda:0",
+        "cuda:1",
+        "cuda:0",
+    ]
+    assert [str(resolve_device("cuda:1", worker)) for worker in range(2)] == ["cuda:1", "cuda:1"]
+    assert str(resolve_device("cpu", 1)) == "cpu"
     with pytest.raises(penchant.Error, match="there are 2 CUDA devices"):
-        place("cuda:2", 0)
+        resolve_device("cuda:2", 0)
 
 
 TRAINED = """

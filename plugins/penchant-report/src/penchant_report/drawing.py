@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.execution.tasks import Queue, waited_for
+from penchant.execution.tasks import Pause, Queue, released
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.result import Result, read_result, to_json
 
@@ -89,9 +89,16 @@ def draw_missing(run: Path, job: str) -> str:
     folder = run / "jobs" / job
     if is_drawn(folder):
         return ""
-    # A worker of another command may be drawing it.
-    with waited_for(Queue(run), job, "report"):
-        return "" if is_drawn(folder) else _draw_stored(folder)
+    # A worker of another command may be drawing it; the queue exists while commands work.
+    queue = Queue(run)
+    pause = Pause()
+    while queue.path.is_dir():
+        claim = queue.claim(job, "report")
+        if claim is not None:
+            with released(claim):
+                return "" if is_drawn(folder) else _draw_stored(folder)
+        pause.wait()
+    return "" if is_drawn(folder) else _draw_stored(folder)
 
 
 def _draw_stored(folder: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from penchant.api import _component, one_probe
 from penchant.components.component import Probe
 from penchant.execution.context import Context
-from penchant.execution.environment import place
+from penchant.execution.devices import resolve_device
 from penchant.execution.loading import loaded
 from penchant.execution.networks import BoundArchitecture
 from penchant.experiments.arrays import with_arrays
@@ -111,11 +111,9 @@ def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
     raw = experiment(probe, parts, plugins)
-    requested = raw.get("device", "cpu")
-    device = place(requested)
-    kind, _, _ = device.partition(":")
+    device = resolve_device(raw.get("device", "cpu"))
     built = build(raw, plugins, "test")
-    (job,) = built.jobs(kind)
+    (job,) = built.jobs(device.kind)
     return job
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 from penchant.components.component import Dataset
 from penchant.errors import Error
-from penchant.execution.environment import job_device, place, without_torchs_own_warnings
+from penchant.execution.devices import job_device, resolve_device
 from penchant.execution.loading import loaded
 from penchant.execution.networks import FROM_EMBEDDING, BoundArchitecture
 from penchant.experiments.arrays import with_arrays
@@ -125,7 +125,7 @@ def _machine(device: str) -> Iterator[Finding]:
         sizes = f"{_bytes(free)} of {_bytes(total)} free"
         yield Finding(f"cuda:{number}", f"{name}, {sizes}")
     try:
-        yield Finding("device", place(device))
+        yield Finding("device", str(resolve_device(device)))
     except Error as error:
         yield Finding("device", str(error), well=False)
 
@@ -258,6 +258,7 @@ class _Patient:
 
     def check_network(self, table: Mapping[str, Any]) -> Iterator[Finding]:
         """Draw a network, and try what probes do to it."""
+        from penchant_numerics.isolation import without_torchs_own_warnings
         from penchant_numerics.safety import safe
 
         options = dict(table)

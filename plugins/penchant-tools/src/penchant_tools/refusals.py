@@ -9,10 +9,13 @@ from pathlib import Path
 
 from penchant.components.targets import resolve
 from penchant.errors import Error
-from penchant.execution.attempts import call_probe, check_fit
+from penchant.execution.attempts import call_probe
 from penchant.execution.context import Context
-from penchant.execution.environment import isolated, place
-from penchant.execution.limits import TimeLimitError, time_limit
+from penchant.execution.devices import resolve_device
+from penchant.execution.environment import isolated
+from penchant.execution.failures import TimeLimitError
+from penchant.execution.fitting import check_fit
+from penchant.execution.limits import time_limit
 from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
 
@@ -37,11 +40,11 @@ def refusal(
     Returns:
         What the job would fail with.
     """
-    device = place(job.settings.device)
+    device = resolve_device(job.settings.device)
     component = job.probe.component
     try:
         with isolated(job.settings, device, lambda text: None):
-            context = Context(job, folder, pool=pool)
+            context = Context(job, folder, device=device, pool=pool)
             check_fit(job, context)
             measure = resolve(component.target, f"probe {component.name!r}")
             if limit is not None:

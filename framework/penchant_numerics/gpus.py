@@ -1,16 +1,45 @@
-"""Why torch cannot use a GPU here: build, visibility, driver and capability, one sentence each."""
+"""Which GPUs torch uses here, and why it cannot use one: a sentence for each reason."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import attrs
+import torch
 
 
-@attrs.frozen(kw_only=True)
+def identity(device: str) -> dict[str, str]:
+    """Which GPU, and with which libraries, because these change numbers; empty for a CPU.
+
+    Args:
+        device: Such as "cuda:1". A device without a number is any of those here, so that all kinds
+            of them are named.
+    """
+    if not device.startswith("cuda"):
+        return {}
+    numbers = range(torch.cuda.device_count())
+    devices = [device] if ":" in device else [f"cuda:{number}" for number in numbers]
+    kinds = {torch.cuda.get_device_name(each) for each in devices}
+    return {
+        "gpu": " or ".join(sorted(kinds)),
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(torch.backends.cudnn.version()),
+    }
+
+
+def drivers(device: str) -> dict[str, str]:
+    """How many GPUs and which driver, which change no numbers; empty for a CPU."""
+    if not device.startswith("cuda"):
+        return {}
+    driver, _ = _driver()
+    return {"gpus": str(torch.cuda.device_count()), "driver": driver or "unknown"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is known of CUDA on a machine.
 
@@ -39,8 +68,6 @@ class Facts:
 
 def known() -> Facts:
     """The facts of this machine."""
-    import torch
-
     driver, supported = _driver()
     available = torch.cuda.is_available()
     return Facts(
@@ -114,8 +141,9 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
+@functools.cache
 def _driver() -> tuple[str, str]:
-    """Versions of the driver and of the CUDA it supports, as nvidia-smi says."""
+    """Versions of the driver and of the CUDA it supports, as nvidia-smi says; empty if unknown."""
     try:
         done = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.SubprocessError):

@@ -1,0 +1,82 @@
+"""Failures: what an error says to the user, and the line of an author's code that it came from."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+import attrs
+from penchant.components.component import Component
+from penchant.errors import Error
+
+
+@attrs.frozen
+class Failure:
+    """Why a job or shard has no result.
+
+    Attributes:
+        text: The reason in a sentence.
+        details: The traceback, where it helps.
+    """
+
+    text: str
+    details: str | None = None
+
+
+class TimeLimitError(BaseException):
+    """A job took longer than `time_limit`; no probe can catch it by accident."""
+
+
+class ShardError(Exception):
+    """What a shard raised in another worker."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+def failure_of(problem: BaseException, component: type[Component]) -> Failure:
+    """What an error in the code of a component says to the user."""
+    if isinstance(problem, ShardError):
+        return problem.failure
+    details = "".join(traceback.format_exception(problem))
+    if isinstance(problem, (Error, TimeLimitError)):
+        # A mistake that the user can correct needs no traceback, unless her own code raised it.
+        cause = problem.__cause__
+        return Failure(str(problem), details if cause and not isinstance(cause, Error) else None)
+    text = f"{type(problem).__name__}: {problem}"
+    line = authors_line(problem, component)
+    return Failure(f"{text} (at {line})" if line else text, details)
+
+
+def authors_line(problem: BaseException, component: type[Component]) -> str:
+    """The last line of the component's own code on the way to an error.
+
+    Args:
+        problem: The error.
+        component: Whose package, or script, is looked for in the traceback.
+
+    Returns:
+        Such as "probes/sharpness.py:19"; empty where the error came from elsewhere.
+    """
+    target = component.target
+    if isinstance(target, str):
+        module = target.partition(":")[0]
+    else:
+        module = getattr(target, "wrapped", target).__module__
+    # The outermost package, or the script where there is none.
+    names = [module.partition(".")[0], module]
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in names]
+    file = next(filter(None, files), None)
+    if file is None:
+        return ""
+    root = Path(file).resolve()
+    # A package is a folder, a script a file.
+    root = root.parent if root.name == "__init__.py" else root
+    for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+        path = Path(frame.filename).resolve()
+        if path.is_relative_to(root):
+            name = path.name if path == root else path.relative_to(root)
+            return f"{name}:{frame.lineno}"
+    return ""

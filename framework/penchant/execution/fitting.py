@@ -1,0 +1,91 @@
+"""Does a probe fit what it is given, and does its result fit what it declares?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penchant.components.component import Probe
+from penchant.components.names import filled
+from penchant.components.output import ONE_OF_MANY
+from penchant.components.taking import takes_sequences, takes_tokens
+from penchant.errors import Error, did_you_mean
+from penchant.execution.context import Context
+from penchant.execution.networks import FROM_EMBEDDING
+from penchant.experiments.jobs import BoundProbe, Job
+from penchant.results.result import Result
+
+STDERR = "-stderr"  # the standard error of array `x` is array `x-stderr`
+BY_STEP = "-by-step"  # what the kernel makes of a quantity along a trajectory
+
+
+def check_fit(job: Job, context: Context) -> None:
+    """Refuse a network or data that the probe cannot be given."""
+    cls = type(job.probe.component)
+    what = f"probe {cls.name!r}"
+    if context.has("dataset"):
+        _check_data(cls, context, what)
+    if job.architecture is not None:
+        _check_architecture(context)
+    _check_needs(cls, context, what)
+
+
+def _check_data(cls: type[Probe], context: Context, what: str) -> None:
+    """Refuse tokens and sequences for probes that cannot take them."""
+    data = context.data
+    if data.has_tokens and not takes_tokens(cls):
+        hint = f"tokens cannot be moved a little; {FROM_EMBEDDING}"
+        raise Error(f"{what} needs continuous-inputs, found whole numbers: {hint}")
+    if data.positions is not None and not takes_sequences(cls):
+        found = f"found {data.positions} labels per sample, one for each position of a sequence"
+        hint = "give one label per sample, such as that of the last position"
+        raise Error(f"{what} needs one label per sample, {found}; {hint}")
+
+
+def _check_architecture(context: Context) -> None:
+    """One forward pass, on valid tokens where the data have any."""
+    if not context.has("dataset"):
+        context.architecture.check(f"set outputs to what it gives, or {ONE_OF_MANY}")
+        return
+    data = context.data
+    why = f"its outputs come from the data: {data.labels_told}"
+    example = data.train.inputs[:1] if data.has_tokens else None
+    context.architecture.check(why, example=example, positions=data.positions)
+
+
+def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
+    """Refuse data and networks that lack what a probe says it needs of them."""
+    needs = cls.needs
+    if "classes" in needs and not context.data.classes:
+        raise Error(f"{what} needs labels that are classes, found labels that are numbers")
+    if "images" in needs and len(context.measured.shape) != 3:
+        shape = " x ".join(map(str, context.measured.shape))
+        raise Error(f"{what} needs images (channels x height x width), found {shape}")
+    # Of several logits of a trained network, that of each sample's class is measured.
+    by_class = context.network_kind != "fresh" and context.has("dataset")
+    if "scalar-output" in needs and not by_class and context.architecture.outputs > 2:
+        found = f"found {context.architecture.outputs} outputs"
+        hint = f"set outputs = 1, or {ONE_OF_MANY}"
+        raise Error(f"{what} needs one output or two logits, {found}; {hint}")
+
+
+def mistakes(probe: BoundProbe, result: Result) -> Iterator[str]:
+    """Sentences about names that are not declared, and about missing standard errors.
+
+    Args:
+        probe: The probe with its options and estimators.
+        result: What it returned.
+    """
+    cls, options = type(probe.component), probe.component.options()
+    roles = probe.estimator_labels
+    yield from _undeclared("quantity", filled(cls.quantities, options, roles), result.quantities)
+    names = [name for name in result.arrays if BY_STEP not in name and name != "steps"]
+    yield from _undeclared("array", filled(cls.arrays, options, roles), names)
+    for name, quantity in result.quantities.items():
+        if quantity.stderr is None and not quantity.exact and not quantity.missing:
+            yield f"quantity {name!r} has neither a standard error nor exact=True"
+
+
+def _undeclared(what: str, declared: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
+    for name in names if declared else ():
+        if name not in declared and name.removesuffix(STDERR) not in declared:
+            yield f"{what} {name!r} is not declared{did_you_mean(name, declared)}"

@@ -1,0 +1,118 @@
+"""Networks filled from checkpoints of others: nested states, prefixes of wrappers, mismatches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+# Names under which trainers save the state of a network; the first that a file has is taken.
+STATES = ("state_dict", "model_state_dict", "model", "state_dict_ema")
+SHOWN = 8  # names that a message lists
+
+
+def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) -> str:
+    """Fill a network from what a checkpoint holds.
+
+    Args:
+        network: The network.
+        content: A state dict, or a dict that holds one under a usual name.
+        strict: Refuse weights that the network does not have; else they are left out.
+
+    Returns:
+        What was not used: a prefix of names, other states, weights; empty if nothing.
+
+    Raises:
+        ValueError: Names or shapes do not match; nothing has been loaded.
+    """
+    own = network.state_dict()
+    state, others = _state_in(content)
+    state, prefix = _without_prefix(state, own)
+    state = _with_tied(state, own)
+    # Compared before anything is loaded: torch fills what fits before it complains.
+    missing = sorted(own.keys() - state.keys())
+    unexpected = sorted(state.keys() - own.keys())
+    if missing or (unexpected and strict):
+        hint = "" if missing else "; strict = false leaves the unexpected ones out"
+        raise ValueError(f"missing {_listed(missing)}, unexpected {_listed(unexpected)}{hint}")
+    _check_shapes(state, own)
+    network.load_state_dict({name: state[name] for name in own})
+    notes = [f"names in the file without {prefix!r}"] if prefix else []
+    notes += [f"the file's {name!r} is not used" for name in others]
+    if unexpected:
+        notes.append(f"left out: {_listed(unexpected)}")
+    return "; ".join(notes)
+
+
+def _with_tied(state: dict[str, Any], own: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The state with names whose tensor the network shares with one that the file has.
+
+    Files of Hugging Face hold such a tensor once, under one of its names.
+    """
+    stored = {own[name].data_ptr(): name for name in state if name in own}
+    tied = {
+        name: state[stored[tensor.data_ptr()]]
+        for name, tensor in own.items()
+        if name not in state and tensor.numel() and tensor.data_ptr() in stored
+    }
+    return {**state, **tied}
+
+
+def _listed(names: list[str]) -> str:
+    """Names in a message; of many only the first."""
+    if not names:
+        return "nothing"
+    more = len(names) - SHOWN
+    return f"{names[:SHOWN]} and {more} more" if more > 0 else str(names)
+
+
+def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Refuse weights of other shapes; where these are the last layer's alone, say so."""
+    wrong = {}
+    for name, tensor in own.items():
+        value = state[name]
+        if not isinstance(value, Tensor):
+            wrong[name] = f"{name} is a {type(value).__name__}, expected a tensor"
+        elif value.shape != tensor.shape:
+            wrong[name] = f"{name} {tuple(value.shape)}, expected {tuple(tensor.shape)}"
+    if not wrong:
+        return
+    # A head for other classes is the commonest of all mismatches.
+    last = list(own)[-1].rpartition(".")[0]
+    hint = ""
+    if {name.rpartition(".")[0] for name in wrong} == {last}:
+        outputs = [state[name].shape[0] for name in wrong if hasattr(state[name], "shape")]
+        hint = f"; the head {last!r} is for {outputs[0]} outputs" if outputs else ""
+    raise ValueError(f"{'; '.join(wrong.values())}{hint}")
+
+
+def _state_in(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The state dict in a checkpoint, and names of others beside it, such as averaged weights."""
+    others: list[str] = []
+    while True:
+        names = [name for name in STATES if isinstance(content.get(name), dict)]
+        if not names:
+            return content, others
+        first, *rest = names
+        content = content[first]
+        others += rest
+
+
+def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The state without the words that wrappers put before every name, and these words.
+
+    torch's data-parallel wrapper puts "module." there, its compiler "_orig_mod.", trainers the name
+    of an attribute. Names that do not have them, such as a buffer of the trainer's, stay as they
+    are. Only where all names of the network are found so.
+    """
+    named = {str(name): value for name, value in state.items()}
+    first = next(iter(own), "")
+    for name in named:
+        prefix = name.removesuffix(first)
+        if prefix == name or not prefix.endswith("."):
+            continue
+        stripped = {each.removeprefix(prefix): value for each, value in named.items()}
+        if own.keys() <= stripped.keys():
+            return stripped, prefix
+    return named, ""
