@@ -117,9 +117,10 @@ class NadAgreement(penchant.Probe):
     """Overlap of the leading directions of two estimators, and correlation of their matrices.
 
     Each estimator uses its own independent networks, in groups, so the correlation is not biased by
-    sampling. The nulls are random subspaces and a random rotation of one matrix. Compare estimators
-    with the same method: on networks with kinks, a derivative at a point and a large step differ.
-    Both estimators must return the whole matrix.
+    sampling. Every group has its own random point, the same for both estimators, so the standard
+    errors include it. The nulls are random subspaces and a random rotation of one matrix. Compare
+    estimators with the same method: on networks with kinks, a derivative at a point and a large
+    step differ. Both estimators must return the whole matrix.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020, section 3.1 and
     figures S5 to S11.

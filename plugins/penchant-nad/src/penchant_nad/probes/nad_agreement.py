@@ -2,7 +2,8 @@
 
 Each has networks of its own, in groups: products of moments from different groups are unbiased,
 where the plain norm of a sampled second moment is too large; leaving groups out tells the standard
-errors.
+errors. A group also has its own random point at which derivatives are taken, the same for both
+estimators, so that errors contain the choice of the point.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.correlation import (
-    corr_of_means,
     rotated,
     rotated_corr_of_means,
     unbiased_square,
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from penchant_nad.declarations.directions import NadAgreement
 from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
-from penchant_nad.numerics.two_sample_jackknife import two_sample_jackknife
+from penchant_nad.numerics.second_order_jackknife import Statistic, second_order_jackknife
 from penchant_nad.shared.bases import refuse_zero
 
 
@@ -109,10 +109,10 @@ def _moment(
     number: int,
     group: int,
 ) -> Directions:
-    """The moment over networks that no other group of either estimator has."""
+    """The moment over networks that no other group has, at the point of the group."""
     # Networks are numbered on: those of the first estimator, then those of the second.
     count = math.ceil(options.networks / options.groups)
-    own = context.scope(first=(number * options.groups + group) * count)
+    own = context.scope(group, first=(number * options.groups + group) * count)
     moment: Directions = own.estimators("directions")[number](networks=count)
     if moment.matrix is None and moment.rows is None:
         raise penchant.Error(
@@ -152,6 +152,7 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     conventions = {
         "estimators": " and ".join(labels),
         "networks": "each estimator and group has its own",
+        "points": "each group has its own, the same for both estimators",
     }
     return penchant.Result(
         {"corr": corr, "mean-overlap": overlap},
@@ -165,32 +166,35 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
 def _corr(pair: Pair, networks: Repetitions) -> penchant.Quantity:
     """The correlation, which is not a number where an unbiased squared norm is not positive."""
     null = rotated_corr_of_means(pair.first, pair.second)
+    corr, groups = _corr_of_groups(pair), len(pair.first)
     return penchant.Quantity(
-        corr_of_means(pair.first, pair.second),
-        stderr=known(_corr_stderr(pair)),
+        float(corr(np.ones(groups))),
+        stderr=known(second_order_jackknife(corr, groups).stderr),
         null=known(float(null)),
         null_spread=_rotated_spread(pair),
         **networks,
     )
 
 
-def _corr_stderr(pair: Pair) -> float:
-    """The standard error of the correlation, from the products of all groups with each other."""
+def _corr_of_groups(pair: Pair) -> Statistic:
+    """The correlation from those groups that are used, by products of different groups.
+
+    A group's two moments share its point, so that their product is no sample of the product of
+    the means.
+    """
     first, second = pair.first.flatten(1), pair.second.flatten(1)
     cross, own, others = (
         (rows @ columns.T).cpu().numpy()
         for rows, columns in ((first, second), (first, first), (second, second))
     )
 
-    def corr(used: np.ndarray, used_second: np.ndarray) -> np.ndarray:
-        product: np.ndarray = np.einsum("...i,ij,...j", used, cross, used_second)
-        product /= used.sum(-1) * used_second.sum(-1)
-        squares = _distinct_mean(own, used), _distinct_mean(others, used_second)
+    def corr(used: np.ndarray) -> np.ndarray:
+        product, *squares = (_distinct_mean(table, used) for table in (cross, own, others))
         with np.errstate(invalid="ignore", divide="ignore"):
             cosine: np.ndarray = product / (np.sqrt(squares[0]) * np.sqrt(squares[1]))
         return cosine
 
-    return two_sample_jackknife(corr, len(first)).stderr
+    return corr
 
 
 def _distinct_mean(table: np.ndarray, used: np.ndarray) -> np.ndarray:
