@@ -28,7 +28,18 @@ import torch
 from torch import nn
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
-ORDER = ("nad", "gih", "mine", "tangent", "class-structure", "curvature", "spectral-bias")
+ORDER = (
+    "nad",
+    "gih",
+    "mine",
+    "tangent",
+    "class-structure",
+    "curvature",
+    "spectral-bias",
+    "representations",
+    "landscape",
+    "weights",
+)
 SECONDS = 20
 TOLERATED = 1e-2
 WELL_ABOVE = 3  # standard errors
@@ -146,7 +157,8 @@ def small_runs(plugin):
         found.update(small)
 
     with mock.patch.object(testing, "conformance", conformance):
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
     return found
 
 

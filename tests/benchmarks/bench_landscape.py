@@ -81,9 +81,9 @@ def compare(case: tuple[int, int, int], rounds: int, steps: int) -> None:
     setup = min(short[CHAINS]) - steps * together
     print(
         f"  {inputs:3}-{hidden}-10, {size:6,} parameters, {count:4} samples: step of one chain "
-        f"{alone / one:.2f} gradients, of a chain in a stack {together / CHAINS / one:.2f} (aim: at "
-        f"most 1.3); {CHAINS} chains stacked {CHAINS * alone / together:.2f} times as fast (aim: "
-        f"2); set-up, once: {setup / one:.0f} gradients"
+        f"{alone / one:.2f} gradients, of a chain in a stack {together / CHAINS / one:.2f} (target: "
+        f"at most 1.3); {CHAINS} chains stacked {CHAINS * alone / together:.2f} times as fast "
+        f"(target: 2); set-up, once: {setup / one:.0f} gradients"
     )
 
 
