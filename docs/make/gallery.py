@@ -157,7 +157,7 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
     minutes = sum(run["seconds"] for run in measured.values()) / 60
     lines = [GENERATED, "# Gallery", ""]
     lines += [
-        "What the figures and tables of five papers claim, and what comes out here, in",
+        "What the figures and tables of ten papers claim, and what comes out here, in",
         f"{minutes:.0f} minutes of one CPU core in all. Every entry has its command, its picture,",
         "controls in which the claim must not hold, and a verdict.",
         f"[What we found that the papers do not say]({FINDINGS}) is a page of its own, as is",

@@ -117,6 +117,15 @@ def known_parts(quantity: penchant.Quantity) -> dict[str, Any]:
     return found
 
 
+def _has(shape: tuple[int, ...], place: tuple[int, ...]) -> bool:
+    """Whether an array has such a place: a control may have fewer steps than the run.
+
+    >>> _has((3, 2), (-1, 1)), _has((1, 2), (1, 1))
+    (True, False)
+    """
+    return all(-size <= index < size for size, index in zip(shape, place, strict=True))
+
+
 def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]]:
     """Single numbers of arrays, with the errors and nulls that stand beside the array.
 
@@ -141,7 +150,7 @@ def _places(result: Result, wanted: Iterable[str]) -> dict[str, dict[str, float]
         numbers = {}
         for part, ending in beside.items():
             array = result.arrays.get(match["array"] + ending)
-            if array is not None:
+            if array is not None and _has(array.shape, place):
                 numbers[part] = float(array[place])
         # A number that is missing, as in many a control, is left out.
         if not numbers or not math.isfinite(numbers["value"]):
