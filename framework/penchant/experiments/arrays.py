@@ -1,4 +1,4 @@
-"""Options that are arrays: read from a file or from a stored run before code sees them."""
+"""Options that are arrays: read from a file or a stored run before a component is used."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penchant.results.runs import read, run_record
 
 
 def with_arrays(component: Any) -> Any:
-    """The component with every array option read: code is handed arrays, never names of files."""
-    found = {}
+    """The component with every array option read from its file or run."""
+    arrays = {}
     for field in attrs.fields(type(component)):
         value = getattr(component, field.name)
         # Text is the name of a file, or of a run.
         if field.metadata["array"] and isinstance(value, str):
-            found[field.name] = read_array(value, f"{component.name}.{field.name}")
-    return attrs.evolve(component, **found) if found else component
+            arrays[field.name] = read_array(value, f"{component.name}.{field.name}")
+    return attrs.evolve(component, **arrays) if arrays else component
 
 
 def read_array(source: str, what: str) -> Any:
@@ -57,14 +57,13 @@ def _only_holder(folder: Path, name: str, what: str) -> Path:
     for job in read(folder).jobs:
         if job["status"] != "done":
             continue
-        # Results list their arrays: none of these is loaded to find one.
-        place = JobFolder.of(folder, job["id"]).path
-        if name in read_json(place / "result.json").get("arrays", {}):
-            holders.append(place)
-    # Of several, the user says which.
+        # Results list their arrays: none is loaded to find one.
+        job_folder = JobFolder.of(folder, job["id"])
+        if name in read_json(job_folder.result).get("arrays", {}):
+            holders.append(job_folder.path)
     if len(holders) == 1:
         return holders[0]
     listed = ", ".join(f"run:{each}#{name}" for each in holders)
-    choice = f"; name one of them: {listed}" if holders else ""
-    found = f"{len(holders)} jobs of {folder} have an array {name!r}"
-    raise Error(f"{what}: {found}, expected one{choice}")
+    hint = f"; name one of them: {listed}" if holders else ""
+    count = f"{len(holders)} jobs of {folder} have an array {name!r}"
+    raise Error(f"{what}: {count}, expected one{hint}")

@@ -1,4 +1,4 @@
-"""The tables of an experiment: whatever is wrong with one names the place where it stands."""
+"""The tables of an experiment; an error names the file and the key."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from penchant.errors import Error
 from penchant.plugins.discovery import Plugins, Registration
 
 Table = Mapping[str, Any]  # of an experiment, as TOML has it
-TYPED = "command line"  # what messages call an experiment that has no file
+TYPED = "command line"  # the name of an experiment without a file, in messages
 
 
 class Document:
-    """An experiment as it was written, and the plugins among which its names are looked for."""
+    """The tables of an experiment, its file's name, and the plugins that have its components."""
 
     def __init__(self, raw: Table, plugins: Plugins, where: str) -> None:
         if not isinstance(raw, Mapping):
@@ -37,8 +37,8 @@ class Document:
         value = self.raw.get(key, [])
         where = f"{self.where}, {key}"
         if not isinstance(value, (list, tuple)):
-            found = f"found {type(value).__name__} ({where})"
-            raise Error(f"{key} must be a list of tables ([[{key}]]), {found}")
+            kind = type(value).__name__
+            raise Error(f"{key} must be a list of tables ([[{key}]]), found {kind} ({where})")
         return [self.table(each, f"{where}[{index}]") for index, each in enumerate(value)]
 
     def registration(self, kind: str, entry: Table, where: str) -> Registration:
@@ -47,15 +47,14 @@ class Document:
         Args:
             kind: architecture, dataset, estimator, probe or executor.
             entry: A table with a name.
-            where: The place of the table, for messages.
+            where: The file and key of the table, for messages.
 
         Returns:
             The component and where it comes from.
         """
         name = entry.get("name")
         if not isinstance(name, str):
-            found = f"found {name!r} ({where}.name)"
-            raise Error(f"expected a name of an installed {kind}, {found}")
+            raise Error(f"expected a name of an installed {kind}, found {name!r} ({where}.name)")
         return self.plugins.find(kind, name, f"{where}.name")
 
 

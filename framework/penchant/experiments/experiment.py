@@ -37,16 +37,16 @@ class Experiment:
     def jobs(self, device_type: str, gpu: Mapping[str, str] | None = None) -> list[Job]:
         """Every job on a cpu or cuda device; `gpu` says which GPU it is and what drives it.
 
-        Those of one dataset are neighbours, because one loaded dataset is kept.
+        Jobs of one dataset follow each other, because a process caches one dataset.
         """
         jobs = [job for probe in self.probes for job in self._jobs(probe, device_type, gpu or {})]
-        # Datasets in the order in which they are first met; the sort keeps the order of the rest.
+        # Datasets in the order of their first job; the sort is stable.
         order = list(dict.fromkeys(job.labels.get("dataset", "") for job in jobs))
         jobs.sort(key=lambda job: order.index(job.labels.get("dataset", "")))
         # One folder cannot hold two of them.
         if len({job.id for job in jobs}) < len(jobs):
-            cure = "give one of them other options or a label"
-            raise Error(f"two probes of the experiment are the same; {cure}")
+            hint = "give one of them other options or a label"
+            raise Error(f"two probes of the experiment are the same; {hint}")
         return jobs
 
     def _jobs(self, probe: BoundProbe, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
@@ -94,7 +94,7 @@ def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment
 
 
 class _Builder:
-    """Reads one experiment; keeps what every step needs: the document and the name of its file."""
+    """Reads one experiment."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -104,14 +104,13 @@ class _Builder:
     def experiment(self) -> Experiment:
         """Everything, in the order in which a reader would check it."""
         settings = self.settings()
-        known = {axis: self.choices(axis) for axis in AXES}
-        # Also where no probe trains: a mistake in it is told before anything runs.
+        known = {axis: self.bound(axis) for axis in AXES}
+        # Also where no probe trains: its mistakes are reported before anything runs.
         Training.bind(self.document.training(), f"{self.where}, training")
         entries = self.document.tables("probes")
         if not entries:
             raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
         reader = ProbeEntries(self.document)
-        # Each is given what it selects of these, or what it needs.
         probes = [
             reader.probe(entry, known, f"{self.where}, probes[{index}]")
             for index, entry in enumerate(entries)
@@ -125,7 +124,7 @@ class _Builder:
         for key in self.raw:
             if key not in known:
                 raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
-        # Whatever stands at the top and is no table is a setting.
+        # Every other key is a setting.
         own = {key: value for key, value in self.raw.items() if key not in _TABLES}
         # The executor's name is a setting; its options are its own.
         executor = self.executor()
@@ -135,7 +134,7 @@ class _Builder:
         return settings
 
     def check_settings(self, settings: Settings) -> None:
-        """What no single option's bounds can say."""
+        """Refuse what the bounds of single options cannot."""
         seeds = list(settings.seeds)
         if not seeds:
             raise Error(f"expected at least one seed, found none ({self.where}, seeds)")
@@ -143,8 +142,9 @@ class _Builder:
             raise Error(f"seeds must differ, found {seeds} ({self.where})")
         shape = list(settings.shape)
         if not 1 <= len(shape) <= 3:
-            place = f"{self.where}, shape"
-            raise Error(f"shape must have one to three dimensions, found {shape} ({place})")
+            raise Error(
+                f"shape must have one to three dimensions, found {shape} ({self.where}, shape)"
+            )
 
     def executor(self) -> Executor | None:
         """The executor: a name, `ray:address=auto`, or a table with a name and options."""
@@ -163,24 +163,23 @@ class _Builder:
     def check_used(
         self, known: Mapping[str, dict[str, BoundComponent]], probes: list[BoundProbe]
     ) -> None:
-        """An architecture or dataset that no probe takes was meant for something."""
+        """Refuse an architecture or dataset that no probe takes."""
         for axis in AXES:
-            given = [choice for probe in probes for choice in probe.axes[axis]]
-            taken = {choice.label for choice in given if choice is not None}
+            given = [bound for probe in probes for bound in probe.axes[axis]]
+            taken = {bound.label for bound in given if bound is not None}
             unused = [label for label in known[axis] if label not in taken]
             if not unused:
                 continue
-            # The first of them is told, and who could take it.
             label = unused[0]
             able = [probe.label for probe in probes if type(probe.component).has_axis(axis)]
-            cure = f"none of the probes takes a {axis}"
+            hint = f"none of the probes takes a {axis}"
             if able:
-                cure = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
-            raise Error(f"no probe uses the {axis} {label!r}; {cure} ({self.where}, {axis}s)")
+                hint = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
+            raise Error(f"no probe uses the {axis} {label!r}; {hint} ({self.where}, {axis}s)")
 
-    def choices(self, kind: str) -> dict[str, BoundComponent]:
+    def bound(self, kind: str) -> dict[str, BoundComponent]:
         """The architectures or datasets of the experiment, by label."""
-        found: dict[str, BoundComponent] = {}
+        components: dict[str, BoundComponent] = {}
         own = ["name", "label"]
         if kind == "architecture":
             own += ["weights", "strict"]
@@ -189,13 +188,13 @@ class _Builder:
             registration = self.document.registration(kind, entry, where)
             # Probes select it, and results call it, by its label.
             label = text_of(entry.get("label", registration.component.name), f"{where}.label")
-            if label in found:
-                cure = "give each a label of its own"
-                raise Error(f"two {kind}s are called {label!r}; {cure} ({where})")
+            if label in components:
+                hint = "give each a label of its own"
+                raise Error(f"two {kind}s are called {label!r}; {hint} ({where})")
             weights = weights_of(entry, where) if kind == "architecture" else None
             # Everything else in the table is an option of the component.
             options = {name: value for name, value in entry.items() if name not in own}
-            found[label] = BoundComponent(
+            components[label] = BoundComponent(
                 registration.component.bind(options, where), registration, label, weights
             )
-        return found
+        return components

@@ -1,8 +1,8 @@
-"""What makes two jobs the same: canonical descriptions and hashes of what they depend on.
+"""Hashes by content: of options, and of the user's own functions, classes, networks and data.
 
-Functions are told apart by their code, constants, defaults, closures and the values of the global
-names they use; modules by their classes, attributes and state; arrays and files by their content.
-What cannot be identified, such as a closure over an open file, is never taken for anything else.
+A function is identified by its code, constants, defaults, closure and the values of the global
+names it uses; a network by its classes, attributes and state; arrays and files by their content. An
+object without a definite content, such as an open file, raises an `UnidentifiableError`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _JSON_LIKE = (*_JSON, list, tuple, dict)
 
 
 class UnidentifiableError(Exception):
-    """An object that cannot be told apart from others of its kind; the text names it."""
+    """An object without a definite content; the text names it."""
 
 
 def short_hash(value: object) -> str:
@@ -37,19 +37,19 @@ def short_hash(value: object) -> str:
 
 
 def long_hash(value: object) -> str:
-    """Thirty-two hexadecimal digits of a JSON-like value: no two are ever the same by chance."""
-    # Sorted: the order in which a user writes options asks for nothing else.
+    """Thirty-two hexadecimal digits of a JSON-like value: collisions do not happen by chance."""
+    # Sorted: the order of options does not matter.
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def plain(value: object) -> Any:
     """JSON-like form of an option: arrays and objects by their content."""
     if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, _JSON):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(each, _JSON_LIKE) for each in value):
-        return [plain(part) for part in value]
+        return [plain(inner) for inner in value]
     # Anything else is named by its kind and a hash.
     return f"<{_title(value)} {_short_content(value)}>"
 
@@ -79,7 +79,7 @@ def content_hash(value: object) -> str:
 
 
 class _Hasher:
-    """Hashes objects by content; what it is inside of already is named by its position."""
+    """Hashes objects by content; an object that contains itself is named by its depth."""
 
     def __init__(self) -> None:
         self._above: dict[int, int] = {}
@@ -90,22 +90,22 @@ class _Hasher:
         if isinstance(value, _PLAIN):
             digest.update(repr(value).encode())
             return digest
-        # An object that holds itself would be hashed for ever.
+        # An object that contains itself would be hashed for ever.
         if id(value) in self._above:
             digest.update(f"loop {self._above[id(value)]}".encode())
             return digest
-        # What it is inside of, not all that it has seen: the same object twice is not a loop.
+        # Only enclosing objects: the same object twice is not a loop.
         self._above[id(value)] = len(self._above)
         try:
-            for part in self._parts(value):
-                digest.update(part if isinstance(part, bytes) else self.hash(part).digest())
+            for inner in self._content(value):
+                digest.update(inner if isinstance(inner, bytes) else self.hash(inner).digest())
         finally:
             del self._above[id(value)]
         return digest
 
-    def _parts(self, value: Any) -> Iterable[Any]:
-        """What an object consists of: bytes, or objects to be hashed in turn."""
-        # Open files and running generators: what they hold changes as they are used.
+    def _content(self, value: Any) -> Iterable[Any]:
+        """The content of an object: bytes, or objects to be hashed in turn."""
+        # Open files and running generators change as they are used.
         if hasattr(value, "fileno") or inspect.isgenerator(value):
             raise UnidentifiableError(_title(value))
         if isinstance(value, (list, tuple)):
@@ -131,7 +131,7 @@ class _Hasher:
         if hasattr(value, "getbands") and hasattr(value, "mode"):
             return [value.mode, value.size, value.tobytes()]
         if hasattr(value, "detach") or hasattr(value, "tobytes"):
-            return _array_parts(value)
+            return _array_content(value)
         if hasattr(value, "named_modules") and hasattr(value, "state_dict"):
             return self._network(value)
         return self._object(value)
@@ -158,7 +158,7 @@ class _Hasher:
         yield from module_sources(module)
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
-        """A function by its code, what it closes over, and what it names in its module."""
+        """A function by its code, its closure, and the global names it uses."""
         yield function.__code__
         yield function.__defaults__
         yield function.__kwdefaults__
@@ -181,11 +181,11 @@ class _Hasher:
             return _title(value).encode()
 
     def _network(self, network: Any) -> Iterator[Any]:
-        """A module by its parts: class and attributes of each, and the state of the whole."""
-        for name, part in network.named_modules():
+        """A network by the class and attributes of each module, and its state."""
+        for name, module in network.named_modules():
             yield name
-            yield type(part)
-            for key, value in sorted(vars(part).items()):
+            yield type(module)
+            for key, value in sorted(vars(module).items()):
                 # Parameters and buffers are in the state; hooks and caches are not the network's.
                 if not key.startswith("_"):
                     yield key
@@ -195,8 +195,7 @@ class _Hasher:
             yield tensor
 
     def _object(self, value: Any) -> Iterable[Any]:
-        """Any other object: its class and attributes, or what pickle makes of it."""
-        # A partial is what it calls, and with what.
+        """Any other object by its class and attributes, or by its pickle."""
         if type(value).__module__.startswith("functools") and hasattr(value, "func"):
             return [value.func, value.args, value.keywords]
         if getattr(value, "__dict__", None):
@@ -208,7 +207,7 @@ class _Hasher:
 
 
 def _member(member: object) -> Any:
-    """What counts of a member of a class: its code, or its value where that is definite."""
+    """A member of a class by its code, or by its value where that is definite."""
     if isinstance(member, property):
         return (member.fget, member.fset)
     if isinstance(member, (staticmethod, classmethod)):
@@ -224,7 +223,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, inside))
 
 
-def _array_parts(value: Any) -> list[bytes]:
+def _array_content(value: Any) -> list[bytes]:
     if hasattr(value, "detach"):
         value = value.detach().cpu().contiguous()
         kind = str((tuple(value.shape), str(value.dtype)))
@@ -238,7 +237,7 @@ def _array_parts(value: Any) -> list[bytes]:
 
 
 def _pieces(array: Any) -> Iterator[bytes]:
-    """The bytes of an array; of a large one, which may be on disk, some rows at a time."""
+    """The bytes of an array; a large one, which may be on disk, is read some rows at a time."""
     if array.ndim == 0 or array.nbytes <= _AT_ONCE:
         yield array.tobytes()
         return

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ _OF_A_NETWORK = ("architecture", "dataset", "seed", "dtype", "device", "threads"
 
 @attrs.frozen(eq=False)
 class BoundComponent:
-    """A component that an experiment chose, with its label and where it came from."""
+    """A component with its options, as an experiment names it: label, plugin, weights."""
 
     component: Any
     registration: Registration
@@ -62,46 +62,39 @@ class BoundComponent:
 
     @functools.cached_property
     def content(self) -> dict[str, str]:
-        """Hashes of the user's own code, data and files that this choice depends on.
-
-        What cannot be identified is given a hash that nothing else has.
-        """
-        found: dict[str, str] = {}
+        """Hashes of the user's own code, data and files; unique where one cannot be identified."""
+        hashes: dict[str, str] = {}
         component = self.component
-        # Options that hold the user's own objects and arrays.
-        for name, metadata, value in _options(component):
-            place = f"{component.name}.{name}"
-            if metadata["target"]:
-                found[place] = _object_hash(value, name)
-            elif metadata["array"] and value is not None:
-                # Text is where the array is to be read from.
-                array = read_array(value, place) if isinstance(value, str) else value
-                found[place] = content_hash(array)[:32]
-        # Files, which change while their names stay.
+        for field in attrs.fields(type(component)):
+            value = getattr(component, field.name)
+            key = f"{component.name}.{field.name}"
+            if field.metadata["target"]:
+                hashes[key] = _object_hash(value, field.name)
+            elif field.metadata["array"] and value is not None:
+                array = read_array(value, key) if isinstance(value, str) else value
+                hashes[key] = content_hash(array)[:32]
         if self.weights:
-            paths = list(map(Path, self.weights.content))
-            hashes = {f"{self.label}.weights {path}": file_hash(path) for path in paths}
-            # One file keeps the name that it had before there were several.
-            if len(paths) == 1:
-                hashes = {f"{self.label}.weights": file_hash(paths[0])}
-            found |= hashes
+            paths = self.weights.content
+            key = f"{self.label}.weights"
+            for path in paths:
+                hashes[key if len(paths) == 1 else f"{key} {path}"] = file_hash(Path(path))
         if hasattr(component, "files"):
-            for path in map(Path, component.files()):
-                found[f"file {path.name}"] = file_hash(path)
-        # Code of the user's own, wherever it stands; what a plugin names by text has its version.
+            for path in component.files():
+                hashes[f"file {Path(path).name}"] = file_hash(Path(path))
+        # Code of the user's own; a plugin's code has a version.
         target = type(component).target
         if self.registration.distribution == OWN or not isinstance(target, str):
-            found[f"{component.name}.target"] = _object_hash(target, component.name)
-        return found
+            hashes[f"{component.name}.target"] = _object_hash(target, component.name)
+        return hashes
 
     @property
     def unidentified(self) -> list[str]:
-        """Options whose value cannot be told apart from another."""
-        return [place for place, text in self.content.items() if isinstance(text, _Unidentified)]
+        """Options whose value cannot be identified."""
+        return [key for key, text in self.content.items() if isinstance(text, _Unidentified)]
 
     @property
     def network_kind(self) -> str:
-        """What it stands for: "fresh" networks, one "trained" network, or a "trajectory"."""
+        """The kind of its networks: "fresh", one "trained" network, or a "trajectory"."""
         if self.weights is not None:
             return "trajectory" if self.weights.is_trajectory else "trained"
         source = getattr(self.component, "factory", None)
@@ -111,12 +104,7 @@ class BoundComponent:
 
 
 class _Unidentified(str):
-    """A hash that nothing else has, of an object that cannot be told apart from others."""
-
-
-def _options(component: Any) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    for field in attrs.fields(type(component)):
-        yield field.name, field.metadata, getattr(component, field.name)
+    """A unique hash, of an object that cannot be identified."""
 
 
 def _object_hash(value: object, name: str) -> str:
@@ -124,7 +112,7 @@ def _object_hash(value: object, name: str) -> str:
     try:
         return content_hash(source)[:32]
     except UnidentifiableError as error:
-        # Never the same twice: a result that may be of another object is not taken for this one's.
+        # Never the same twice: the job is computed again.
         return _Unidentified(f"unknown {error} {secrets.token_hex(8)}")
 
 
@@ -132,8 +120,8 @@ def _object_hash(value: object, name: str) -> str:
 class BoundProbe(BoundComponent):
     """A probe with its estimators, its training and the axes it was given.
 
-    `trains_further` says that a training was asked for by the probe itself: then a network of the
-    user's own is trained further instead of being measured as it is.
+    With `trains_further`, the probe's own entry has a training: then a network of the user's is
+    trained further instead of being measured as it is.
     """
 
     preset: str = "quick"
@@ -145,14 +133,13 @@ class BoundProbe(BoundComponent):
 
     @property
     def estimator_labels(self) -> dict[str, list[str]]:
-        """Labels of the chosen estimators of every role."""
-        chosen = self.estimators.items()
-        return {role: [choice.label for choice in choices] for role, choices in chosen}
+        """Labels of the estimators of every role."""
+        return {role: [each.label for each in bound] for role, bound in self.estimators.items()}
 
 
 @attrs.frozen(eq=False)
 class Job:
-    """One cell of the grid: all that a worker needs to measure it, nothing of the run around it."""
+    """One cell of the grid, with everything that a worker needs to measure it."""
 
     id: str
     key: str
@@ -171,12 +158,12 @@ class Job:
 
     @property
     def choices(self) -> list[BoundComponent]:
-        """Everything that was chosen for this job."""
-        return _chosen(self.probe, self.architecture, self.dataset)
+        """Every component of this job."""
+        return _bound(self.probe, self.architecture, self.dataset)
 
 
-def _chosen(probe: BoundProbe, *axes: BoundComponent | None) -> list[BoundComponent]:
-    given = [choice for choice in axes if choice is not None]
+def _bound(probe: BoundProbe, *axes: BoundComponent | None) -> list[BoundComponent]:
+    given = [each for each in axes if each is not None]
     return [probe, *given, *itertools.chain(*probe.estimators.values())]
 
 
@@ -190,7 +177,7 @@ def make_job(
     device_type: str,
     gpu: Mapping[str, str] | None = None,
 ) -> Job:
-    """The job with its id (what was asked) and key (what it was asked of).
+    """The job with its id (what is measured) and key (with which code, data and versions).
 
     Args:
         settings: What holds for the whole experiment.
@@ -199,44 +186,46 @@ def make_job(
         dataset: The dataset of this cell, if it has one.
         seed: The seed of this cell.
         device_type: cpu or cuda: numbers of the two are not the same.
-        gpu: Which GPU and what drives it: nor are those of two kinds of these.
+        gpu: Which GPU and driver: nor are those of two kinds of GPU.
 
     Returns:
         The job.
     """
     described = _described(settings, probe, architecture, dataset)
     described |= {"seed": seed, "device": device_type}
-    # What was asked names the folder: an upgraded plugin finds its old result there.
-    asked = _without_versions(described)
+    # The request names the folder: an upgraded plugin finds its old result there.
+    request = _without_versions(described)
     if dataset is None:
-        asked |= {"shape": list(settings.shape), "outputs": settings.outputs}
+        request |= {"shape": list(settings.shape), "outputs": settings.outputs}
     labels = _labels(probe, architecture, dataset, seed)
-    # What it was asked of enters the key: where that changed, the job is computed again.
-    chosen = _chosen(probe, architecture, dataset)
-    registrations = [choice.registration for choice in chosen]
-    code = _contents(chosen) | _loss_code(probe)
-    found = {"versions": versions([*registrations, *probe.used.values()]), "code": code}
+    # Code and versions enter the key: where they change, the job is computed again.
+    bound = _bound(probe, architecture, dataset)
+    registrations = [each.registration for each in bound]
+    sources: dict[str, Any] = {
+        "versions": versions([*registrations, *probe.used.values()]),
+        "code": _contents(bound) | _loss_code(probe),
+    }
     if gpu:
-        found["gpu"] = dict(gpu)
+        sources["gpu"] = dict(gpu)
     record = {
         **described,
         "preset": probe.preset,
         "summary": probe.component.summary(),
         "question": type(probe.component).question,
         "labels": labels,
-        **found,
+        **sources,
         **_declared(probe, architecture),
     }
     return Job(
-        id=_folder_name(labels, asked),
-        key=long_hash([asked, found]),
+        id=_folder_name(labels, request),
+        key=long_hash([request, sources]),
         settings=settings,
         probe=probe,
         architecture=architecture,
         dataset=dataset,
         seed=seed,
         record=record,
-        network_key=_network_key(asked, architecture, dataset),
+        network_key=_network_key(request, architecture, dataset),
     )
 
 
@@ -246,10 +235,10 @@ def _described(
     architecture: BoundComponent | None,
     dataset: BoundComponent | None,
 ) -> dict[str, Any]:
-    """What was asked for, as results record it."""
+    """The components, training and settings of a job, as results record them."""
     estimators = {}
-    for role, chosen in probe.estimators.items():
-        records = [choice.described for choice in chosen]
+    for role, bound in probe.estimators.items():
+        records = [each.described for each in bound]
         estimators[role] = records[0] if len(records) == 1 else records
     return {
         "probe": probe.described,
@@ -264,7 +253,7 @@ def _described(
 
 
 def _unusual(settings: Settings) -> dict[str, Any]:
-    """Settings that change numbers, where they are not what they are by default."""
+    """Settings that change numbers, where they differ from their defaults."""
     # Left out otherwise, so that ids of older jobs do not change.
     usual = {"precision": "float32", "memory": None}
     values = {name: getattr(settings, name) for name in usual}
@@ -272,10 +261,10 @@ def _unusual(settings: Settings) -> dict[str, Any]:
 
 
 def _declared(probe: BoundProbe, architecture: BoundComponent | None) -> dict[str, Any]:
-    """What the probe says of its numbers and pictures, with names filled in."""
+    """The meanings of the probe's quantities and arrays, and the target of its figures."""
     options = probe.component.options()
     labels = probe.estimator_labels
-    # A function without a name cannot be found again; its figures are drawn at once or never.
+    # A function without an importable name cannot be stored.
     target = type(probe.component).figures
     meanings = filled(probe.component.quantities, options, labels)
     about = filled(probe.component.arrays, options, labels)
@@ -296,16 +285,15 @@ def _labels(
 ) -> dict[str, Any]:
     labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
     axes = {"architecture": architecture, "dataset": dataset}
-    return labels | {axis: choice.label for axis, choice in axes.items() if choice is not None}
+    return labels | {axis: bound.label for axis, bound in axes.items() if bound is not None}
 
 
-def _folder_name(labels: Mapping[str, Any], asked: dict[str, Any]) -> str:
+def _folder_name(labels: Mapping[str, Any], request: dict[str, Any]) -> str:
     """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
     *axes, _ = _LABELS
-    parts = [str(labels[axis]) for axis in axes if axis in labels]
-    parts += [f"s{labels['seed']}", short_hash(asked)]
-    # Labels are the user's words; a folder's name takes few of their characters.
-    name = re.sub(r"[^\w.-]+", "-", "-".join(parts))
+    words = [str(labels[axis]) for axis in axes if axis in labels]
+    words += [f"s{labels['seed']}", short_hash(request)]
+    name = re.sub(r"[^\w.-]+", "-", "-".join(words))
     length = len(name.encode())
     if length > LONGEST_NAME:
         raise Error(
@@ -321,33 +309,31 @@ def _loss_code(probe: BoundProbe) -> dict[str, str]:
         "training.loss": getattr(probe.training, "loss", ""),
         "probe.loss": getattr(probe.component, "loss", ""),
     }
-    own = {place: name for place, name in named.items() if isinstance(name, str) and ":" in name}
-    return {place: _object_hash(name, "the loss") for place, name in own.items()}
+    own = {key: name for key, name in named.items() if isinstance(name, str) and ":" in name}
+    return {key: _object_hash(name, "the loss") for key, name in own.items()}
 
 
-def _contents(chosen: list[BoundComponent]) -> dict[str, str]:
-    return {place: text for choice in chosen for place, text in choice.content.items()}
+def _contents(bound: list[BoundComponent]) -> dict[str, str]:
+    return {key: text for each in bound for key, text in each.content.items()}
 
 
 def _network_key(
-    asked: dict[str, Any], architecture: BoundComponent | None, dataset: BoundComponent | None
+    request: dict[str, Any], architecture: BoundComponent | None, dataset: BoundComponent | None
 ) -> str:
-    """What a trained network depends on besides its training: neither probe nor its options."""
-    parts = {name: asked[name] for name in _OF_A_NETWORK if name in asked}
-    # Code and content of what it is made of.
-    chosen = [choice for choice in (architecture, dataset) if choice is not None]
-    return long_hash(
-        [parts, versions([choice.registration for choice in chosen]), _contents(chosen)]
-    )
+    """What a trained network depends on besides its training: not on the probe."""
+    settings = {name: request[name] for name in _OF_A_NETWORK if name in request}
+    bound = [each for each in (architecture, dataset) if each is not None]
+    registrations = [each.registration for each in bound]
+    return long_hash([settings, versions(registrations), _contents(bound)])
 
 
 def _without_versions(value: object) -> Any:
-    """What was asked for; upgrading a plugin asks for nothing else."""
+    """The request without versions: an upgrade of a plugin does not change it."""
     if isinstance(value, dict):
-        kept = value.keys() - {"plugin", "version"}
-        return {key: _without_versions(part) for key, part in value.items() if key in kept}
+        names = [key for key in value if key not in ("plugin", "version")]
+        return {key: _without_versions(value[key]) for key in names}
     if isinstance(value, list):
-        return [_without_versions(part) for part in value]
+        return [_without_versions(inner) for inner in value]
     return value
 
 
@@ -363,11 +349,11 @@ def training_name(network_key: str, training: Training) -> str:
 def serial_reason(job: Job) -> str:
     """Why this job can only run in this process; empty if it can be sent to others."""
     cure = "which other processes cannot import; put it in a module"
-    for choice in job.choices:
-        cls = type(choice.component)
-        what = f"{cls.kind} {choice.label!r}"
+    for bound in job.choices:
+        cls = type(bound.component)
+        what = f"{cls.kind} {bound.label!r}"
         # Functions and classes are sent by their names.
-        for value in [cls.target, *choice.component.options().values()]:
+        for value in [cls.target, *bound.component.options().values()]:
             if callable(value) and not sendable(value):
                 name = getattr(value, "__qualname__", type(value).__name__)
                 return f"{what} is made by {name}, {cure}"

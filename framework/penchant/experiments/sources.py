@@ -1,4 +1,4 @@
-"""Versions and sources: what code a job's numbers depend on."""
+"""Versions and sources of the code that a job's numbers depend on."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ def versions(registrations: Iterable[Registration]) -> dict[str, str]:
     Python, the kernel and its numerical libraries, every plugin, and what these plugins require.
     """
     found = {"python": platform.python_version()}
-    for name in _ALWAYS:
-        found[name] = _version(name)
+    found |= {name: _version(name) for name in _ALWAYS}
     found["penchant"] += _editable_hash("penchant", _KERNEL_PACKAGES)
-    # Plugins, and what they require besides.
     for registration in registrations:
         edited = _editable_hash(registration.distribution, (registration.package,))
         found[registration.distribution] = registration.version + edited
@@ -69,8 +67,7 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
         if not json.loads(text or "{}").get("dir_info", {}).get("editable"):
             return ""
     except importlib.metadata.PackageNotFoundError:
-        # A class of the user's own comes from no distribution: its sources are all there is.
-        pass
+        pass  # a class of the user's own has no distribution, only sources
     digest = hashlib.sha256()
     for package in packages:
         for path in _package_sources(package):
@@ -79,7 +76,7 @@ def _editable_hash(distribution: str, packages: tuple[str, ...]) -> str:
 
 
 def _package_sources(package: str) -> list[Path]:
-    """The Python files of a package, and of modules that stand beside it in its `src` folder."""
+    """The Python files of a package, and of modules beside it in its `src` folder."""
     # A script has no spec; what runs is its file.
     spec = importlib.util.find_spec(package) if package != "__main__" else None
     if spec is None or not spec.origin:
@@ -89,17 +86,17 @@ def _package_sources(package: str) -> list[Path]:
     folder = origin.parent
     # A single file, and those beside it where they can be edited.
     if not spec.submodule_search_locations:
-        return sorted(folder.glob("*.py")) if _is_editable_place(origin) else [origin]
+        return sorted(folder.glob("*.py")) if _is_editable(origin) else [origin]
     return _python_files(folder.parent if folder.parent.name == "src" else folder)
 
 
-def _is_editable_place(path: Path) -> bool:
+def _is_editable(path: Path) -> bool:
     """Is this outside of where libraries are installed?"""
     # An installer may link a library's files to a cache, whose folders have other names.
-    for place in (path.absolute(), path.resolve()):
-        if _LIBRARY_FOLDERS.intersection(place.parts):
+    for location in (path.absolute(), path.resolve()):
+        if _LIBRARY_FOLDERS.intersection(location.parts):
             return False
-        if any(place.is_relative_to(library) for library in _libraries()):
+        if any(location.is_relative_to(library) for library in _libraries()):
             return False
     return True
 
@@ -129,7 +126,7 @@ def is_own(module: str | None) -> bool:
     if module.partition(".")[0] in _KERNEL_PACKAGES:
         return False
     origin = getattr(sys.modules.get(module), "__file__", None)
-    return origin is not None and _is_editable_place(Path(origin))
+    return origin is not None and _is_editable(Path(origin))
 
 
 def module_sources(module: str | None) -> Iterator[bytes]:

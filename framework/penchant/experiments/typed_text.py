@@ -1,4 +1,4 @@
-"""What people type: `networks=50`, `mlp:widths=[100,100],activation=gelu`, `training.epochs=2`."""
+"""Command-line text: `networks=50`, `mlp:widths=[100,100],activation=gelu`, `training.epochs=2`."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ def parse_component(text: str) -> dict[str, Any]:
     try:
         return {"name": name, **parse_options(options)}
     except Error as error:
-        cure = f"write {name}:option=value; `penchant explain {name}` lists its options"
-        raise Error(f"{error} in {text!r}: {cure}") from None
+        hint = f"write {name}:option=value; `penchant explain {name}` lists its options"
+        raise Error(f"{error} in {text!r}: {hint}") from None
 
 
 def parse_options(text: str) -> dict[str, Any]:
     """Values by name.
 
-    A value is a TOML literal; what is not one is a string up to the next comma outside brackets.
+    A value is a TOML literal, or else text up to the next comma outside brackets.
     """
-    found: dict[str, Any] = {}
-    for part in _split(text):
-        key, equals, value = part.partition("=")
+    options: dict[str, Any] = {}
+    for entry in _split(text):
+        key, equals, value = entry.partition("=")
         if not equals or not key.strip():
-            raise Error(f"expected option=value, found {part!r}")
-        found[key.strip()] = parse_value(value.strip())
-    return found
+            raise Error(f"expected option=value, found {entry!r}")
+        options[key.strip()] = parse_value(value.strip())
+    return options
 
 
 def _split(text: str) -> list[str]:
     """Split at commas outside brackets and quotes."""
-    parts = [""]
+    entries = [""]
     depth = 0
     quote = ""
     for character in text:
@@ -53,10 +53,10 @@ def _split(text: str) -> list[str]:
         elif character in "]}":
             depth -= 1
         if character == "," and depth == 0 and not quote:
-            parts.append("")
+            entries.append("")
         else:
-            parts[-1] += character
-    return [part for part in parts if part.strip()]
+            entries[-1] += character
+    return [entry for entry in entries if entry.strip()]
 
 
 def parse_value(text: str) -> Any:
@@ -79,29 +79,29 @@ def apply(raw: dict[str, Any], text: str) -> dict[str, Any]:
     if not equals:
         raise Error(f"--set takes PATH=VALUE, found {text!r}")
     changed = copy.deepcopy(raw)
-    # A step may lead to several tables, all those of one name: the value is set in each.
+    # A step may lead to several tables of one name: the value is set in each.
     *way, last = path.split(".")
-    places: list[Any] = [changed]
+    tables: list[Any] = [changed]
     for step in way:
-        places = [inside for place in places for inside in _inside(place, step, path)]
-    for place in places:
-        if not isinstance(place, dict):
+        tables = [inner for table in tables for inner in _inside(table, step, path)]
+    for table in tables:
+        if not isinstance(table, dict):
             raise Error(f"--set {path}: {last!r} is not inside a table")
-        # Read for each: no two tables share a list.
-        place[last] = parse_value(value.strip())
+        # Parsed for each: no two tables share a list.
+        table[last] = parse_value(value.strip())
     return changed
 
 
-def _inside(place: Any, step: str, path: str) -> list[Any]:
+def _inside(table: Any, step: str, path: str) -> list[Any]:
     """The tables that one step of a path leads to."""
-    if not isinstance(place, list):
-        return [place.setdefault(step, {})]
-    tables = [each for each in place if isinstance(each, dict)]
-    found = [each for each in tables if step in (_label(each), each.get("name"))]
-    if not found:
+    if not isinstance(table, list):
+        return [table.setdefault(step, {})]
+    tables = [each for each in table if isinstance(each, dict)]
+    named = [each for each in tables if step in (_label(each), each.get("name"))]
+    if not named:
         labels = [str(_label(each)) for each in tables]
         raise Error(f"--set {path}: nothing is called {step!r}{suggestion(step, labels)}")
-    return found
+    return named
 
 
 def _label(table: dict[str, Any]) -> Any:
