@@ -214,6 +214,18 @@ def test_even_grids_are_refused(tmp_path):
         )
 
 
+def zero_network(shape, outputs):
+    network = testing.tiny_network(shape, outputs)
+    for value in network.parameters():
+        nn.init.zeros_(value)
+    return network
+
+
+def test_a_network_of_zero_weights_is_refused(tmp_path):
+    with pytest.raises(penchant.Error, match="all filters of the network are zero"):
+        penchant.measure("loss-plane", architecture=zero_network, out=tmp_path, **OPTIONS)
+
+
 def test_a_batch_needs_a_step_size(tmp_path):
     with pytest.raises(penchant.Error, match="batch needs a step_size"):
         penchant.measure(

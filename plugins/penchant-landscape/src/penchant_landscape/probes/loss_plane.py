@@ -218,6 +218,11 @@ def _random_directions(centre: Centre, options: LossPlane, context: penchant.Con
         options.random_directions,
         generator=context.generator("directions"),
     )
+    if not rows.any():
+        raise penchant.Error(
+            "all filters of the network are zero: random directions with the norms of its filters "
+            "have no length; expected a network with weights"
+        )
     return options.distance * rows
 
 
