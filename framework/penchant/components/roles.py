@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penchant.components.component import Component
 from penchant.components.targets import check_parameters, resolve
+from penchant.errors import Error
 
 if TYPE_CHECKING:
     from penchant_numerics.data import Samples
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 T = TypeVar("T")  # what an estimator of a role returns
+# What estimators of shared roles return, in `penchant_numerics.estimates`.
+_ANSWERS = {"directions": "Directions", "mutual-information": "Information"}
 
 
 class Role(Generic[T]):
@@ -42,6 +45,30 @@ class Role(Generic[T]):
         function = resolve(estimator.target, what)
         check_parameters(function, self.parameters, what)
         return function
+
+    def check(self, answer: object, estimator: str) -> None:
+        """Refuse an answer of another type than a shared role promises.
+
+        Args:
+            answer: What an estimator returned.
+            estimator: Its name.
+        """
+        if self is curvature:
+            # A protocol: asking for all of it would compute its properties.
+            layers = answer.values() if isinstance(answer, Mapping) else [answer]
+            wrong = [each for each in layers if not hasattr(type(each), "matvec")]
+            expected = "a dict from layer names to penchant_numerics.estimates.LayerCurvature"
+        elif self is SHARED.get(self.name):
+            from penchant_numerics import estimates
+
+            name = _ANSWERS[self.name]
+            wrong = [] if isinstance(answer, getattr(estimates, name)) else [answer]
+            expected = f"a penchant_numerics.estimates.{name}"
+        else:
+            return
+        if wrong:
+            found = type(wrong[0]).__name__
+            raise Error(f"estimator {estimator!r} must return {expected}, found {found}")
 
 
 @Role

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
@@ -98,6 +100,8 @@ class _Attempt:
         context = None
         try:
             with (
+                # Standard output is for results, or for JSON lines.
+                contextlib.redirect_stdout(sys.stderr),
                 isolated(settings, self.device, self.warnings.append),
                 time_limit(settings.time_limit, JobFolder.of(self.folder, job.id).path),
             ):

@@ -27,6 +27,7 @@ class BoundEstimator(Generic[T]):
         self.name = choice.component.name
         self.label = choice.label
         self.options = context.options
+        self._role = role
         self._function = role.load(choice.component)
         self._context = context
         self._prefix = f"{self.label}: " if several else ""
@@ -35,6 +36,7 @@ class BoundEstimator(Generic[T]):
         """What the estimator answers."""
         context = self._context
         answer = self._function(self.options, context, *arguments, **keywords)
+        self._role.check(answer, self.name)
         for text in getattr(answer, "warnings", ()):
             context.warn(f"{self._prefix}{text}")
         for name, text in dict(getattr(answer, "conventions", {})).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 import attrs
 from penchant.components.component import Component
@@ -46,21 +47,20 @@ def failure_of(problem: BaseException, component: type[Component]) -> Failure:
         cause = problem.__cause__
         return Failure(str(problem), details if cause and not isinstance(cause, Error) else None)
     text = f"{type(problem).__name__}: {problem}"
-    line = authors_line(problem, component)
+    line = authors_line(problem, component.target)
     return Failure(f"{text} (at {line})" if line else text, details)
 
 
-def authors_line(problem: BaseException, component: type[Component]) -> str:
-    """The last line of the component's own code on the way to an error.
+def authors_line(problem: BaseException, target: Any) -> str:
+    """The last line of the package, or script, of a function on the way to an error.
 
     Args:
         problem: The error.
-        component: Whose package, or script, is looked for in the traceback.
+        target: The function, or its name.
 
     Returns:
         Such as "probes/sharpness.py:19"; empty where the error came from elsewhere.
     """
-    target = component.target
     if isinstance(target, str):
         module = target.partition(":")[0]
     else:

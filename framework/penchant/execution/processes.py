@@ -142,6 +142,8 @@ def serve(work: bytes, number: int, sender: Connection, environment: dict[str, s
     """
     os.environ.clear()
     os.environ.update(environment)
+    # Standard output is for results: what a probe prints goes beside them.
+    sys.stdout = sys.stderr
     # Ctrl-C is the parent's to handle, and it ends its workers by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)

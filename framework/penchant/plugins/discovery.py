@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
+import inspect
 import itertools
 import os
 import sys
@@ -338,6 +339,7 @@ def _is_about_the_kernel(requirement: Requirement) -> bool:
 
 def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
     """The components that the hooks of a module return, each declaration checked."""
+    _check_hooks(module)
     manager.register(module)
     # A misspelt hook would otherwise be ignored without a message.
     manager.check_pending()
@@ -355,3 +357,14 @@ def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[
                     raise Error(f"it offers the {base.kind} {component.name!r} twice")
                 seen.add((base.kind, component.name))
                 yield component
+
+
+def _check_hooks(module: object) -> None:
+    """Refuse a hook without its mark, and a mark on what is no hook."""
+    known = [name for name in vars(hookspecs) if name.startswith(f"{GROUP}_")]
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        marked = hasattr(function, f"{GROUP}_impl")
+        if name in known and not marked:
+            raise Error(f"its function {name} is not marked with @penchant.hookimpl")
+        if marked and name not in known:
+            raise Error(f"there is no hook {name!r}{suggestion(name, known)}")

@@ -1,3 +1,4 @@
+import numpy as np
 import penchant_testing as testing
 import pytest
 
@@ -5,7 +6,15 @@ SMALL = {"architecture": "perceptron", "dataset": "two-blobs", "networks": 70}
 
 test_conforms = testing.conformance(
     "penchant-example",
-    small={"output-spread": SMALL, "perceptron": {"shape": (4,), "width": 3}},
+    small={
+        "output-spread": SMALL,
+        "perceptron": {"shape": (4,), "width": 3},
+        "standard-deviation": {
+            "architecture": "perceptron",
+            "shape": (4,),
+            "call": {"values": np.arange(8.0)},
+        },
+    },
     without_null={"output-spread": {"spread": "a standard deviation has no value by chance"}},
 )
 

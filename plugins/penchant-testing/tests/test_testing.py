@@ -6,7 +6,9 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant_numerics.estimates import Directions
 from penchant_testing import checks
+from penchant_testing.answers import difference
 from torch import nn
 
 
@@ -209,3 +211,47 @@ def test_arrays_of_small_runs_are_those_that_are_declared(install, tmp_path, giv
         return
     with pytest.raises(AssertionError, match=told):
         names.check(tmp_path)
+
+
+def _answer(trace):
+    return Directions(torch.ones(2), torch.eye(2), trace, None, networks=4)
+
+
+def test_two_answers_are_compared_number_by_number():
+    assert difference(_answer(1.0), _answer(1.0)) == ""
+    assert difference(_answer(1.0), _answer(2.0)) == "trace: 1.0, then 2.0"
+    assert difference({"a": (1, 2)}, {"a": (1, 3)}) == "1: 2, then 3"
+    assert difference(float("nan"), float("nan")) == ""
+    assert difference(1.0, "1.0") == "the answer: float, then str"
+
+
+def test_an_estimator_that_answers_otherwise_the_second_time_is_refused(install):
+    source = """
+import attrs, penchant, random, torch
+from penchant_numerics.estimates import Directions
+@attrs.frozen
+class Guess(penchant.Estimator):
+    "Another value at every call."
+    name = "guess"
+    role = "directions"
+    target = "penchant_guess:estimate"
+    given: bool = penchant.option(True, "give what the role says")
+def estimate(options, context, *, networks):
+    if not options.given:
+        return {"trace": 1.0}
+    count.append(1)
+    return Directions(torch.ones(2, device="cpu"), torch.eye(2, device="cpu"), float(len(count)), None, networks)
+count = []
+@penchant.hookimpl
+def penchant_estimators():
+    return [Guess]
+"""
+    install("guess", source)
+    parts = {"architecture": "perceptron", "shape": (4,), "call": {"networks": 4}}
+    with pytest.raises(AssertionError, match="guess gave another answer the second time: trace"):
+        testing.check_estimator("guess", **parts)
+    with pytest.raises(
+        penchant.Error,
+        match="'guess' must return a penchant_numerics.estimates.Directions, found dict",
+    ):
+        testing.check_estimator("guess", **parts, options={"given": False})

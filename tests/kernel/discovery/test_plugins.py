@@ -54,14 +54,17 @@ def test_a_plugin_is_found_with_its_version(install):
         ("raise ValueError('no luck')", "ValueError: no luck"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
-        (PROBE.replace("penchant_probes", "penchant_probs"), "unknown hook 'penchant_probs'"),
+        (
+            PROBE.replace("penchant_probes", "penchant_probs"),
+            "there is no hook 'penchant_probs'; did you mean 'penchant_probes'?",
+        ),
         (
             PROBE.replace("penchant_probes()", "penchant_probes(samples)"),
             "Argument(s) {'samples'} are declared in the hookimpl",
         ),
         (
             PROBE.replace("@penchant.hookimpl", ""),
-            "nothing in it is marked with @penchant.hookimpl",
+            "its function penchant_probes is not marked with @penchant.hookimpl",
         ),
         (
             PROBE.replace("[Found]", "Found"),
@@ -177,7 +180,7 @@ def test_the_command_explains_each(install, command):
     )
     assert "broken 1.0 (penchant-broken): disabled\n  ValueError: no luck" in shown
     assert "it needs penchant >=99, this is penchant 0.1.0" in shown
-    assert "unknown hook 'penchant_probs'" in shown
+    assert "there is no hook 'penchant_probs'; did you mean 'penchant_probes'" in shown
     assert "disabled: broken, future, misspelt, signature" in command("list").stderr
     assert importlib.metadata.version("penchant") in shown
 

@@ -307,3 +307,34 @@ def test_missing_data_are_said_once_before_the_first_job(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
     found = penchant.run(experiment, out=tmp_path / "run", only=["digits"])
     assert [job["status"] for job in found.selected] == ["done"] * 3
+
+
+PRINTING = """
+import attrs, penchant
+@attrs.frozen
+class Loud(penchant.Probe):
+    "Prints."
+    name = "loud"
+    target = "penchant_loud:run"
+    quantities = {"one": "one", "growth": "declared and never given"}
+    presets = {"quick": {}}
+def shard(context, item):
+    print("hello from a shard")
+    return {}
+def run(options, context):
+    print("hello from the probe")
+    context.map(shard, [1, 2])
+    return penchant.Result({"one": penchant.Quantity(1.0, exact=True)})
+@penchant.hookimpl
+def penchant_probes():
+    return [Loud]
+"""
+
+
+def test_what_a_probe_prints_goes_to_stderr(tmp_path, install, capfd):
+    install("loud", PRINTING)
+    run = penchant.run({"probes": [{"name": "loud"}], "executor": "serial"}, out=tmp_path / "run")
+    assert run.done
+    shown = capfd.readouterr()
+    assert "hello" not in shown.out
+    assert shown.err.count("hello from the probe") == 1

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
+from penchant.execution.failures import authors_line
 from penchant.execution.tasks import Pause, Queue, released
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.result import Result, read_result, to_json
@@ -64,7 +65,9 @@ def draw(
         raise
     except BaseException as error:  # whatever a figure raises, the numbers are safe
         shutil.rmtree(figures_folder, ignore_errors=True)
-        return f"figures could not be drawn: {type(error).__name__}: {error}"
+        line = authors_line(error, target)
+        where = f" (at {line})" if line else ""
+        return f"figures could not be drawn: {type(error).__name__}: {error}{where}"
     return ""
 
 

@@ -26,6 +26,7 @@ from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
 
+from penchant_testing.answers import difference
 from penchant_testing.parts import architecture, context, dataset, experiment
 from penchant_testing.strictness import no_trace, strict_devices
 
@@ -179,7 +180,7 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
 
 
 def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
-    """An estimator of a shared role answers what its role says, the same twice, without a trace.
+    """An estimator answers what its role says, the same twice, and leaves no trace.
 
     Args:
         name: Its name.
@@ -199,12 +200,16 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
     estimators = {role.name: {"name": name, **options}}
     answers = []
     with no_trace():
-        for _ in range(2):
-            # A context of its own each time, as two jobs would have it.
-            scope = context(carrier, folder, estimators=estimators, **parts)
+        for attempt in ("first", "second"):
+            # A folder of its own each time: shards of the first must not answer for the second.
+            own = folder / attempt if folder is not None else None
+            scope = context(carrier, own, estimators=estimators, **parts)
             estimate = scope.estimator(role)
             answers.append(estimate(**call))
-    return answers[0]
+    first, again = answers
+    differing = difference(first, again)
+    assert not differing, f"{name} gave another answer the second time: {differing}"
+    return first
 
 
 def _carrier(role: str, name: str, parts: Mapping[str, Any]) -> Any:

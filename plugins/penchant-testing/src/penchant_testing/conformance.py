@@ -88,7 +88,8 @@ def conformance(
         distribution: The plugin's distribution.
         small: Component to options that make it small: for a probe the parts of an experiment, or
             a list of several such, which together show everything it declares; for an architecture
-            `shape` and options; for a dataset its options. None: only its declaration is tested.
+            `shape` and options; for a dataset its options; for an estimator what `check_estimator`
+            takes. None: only its declaration is tested.
         conditional: Probe to declared names that no small run produces, each for a reason.
         claims: Probe to the parts, or a list of several such, with which its errors are compared
             with the spread over seeds: what they are over must be drawn again with the seed, and
@@ -208,7 +209,7 @@ def _of_a_declaration(registration: Registration) -> Iterator[Property]:
 
 
 def _of_an_axis(registration: Registration, parts: Mapping[str, Any]) -> Iterator[Property]:
-    """Networks of an architecture are drawn, samples of a dataset loaded; others have neither."""
+    """Networks are drawn, samples loaded, estimates made, jobs executed."""
     of = label(registration)
     name = registration.component.name
     kind = registration.component.kind
@@ -218,6 +219,9 @@ def _of_an_axis(registration: Registration, parts: Mapping[str, Any]) -> Iterato
     elif kind == "dataset":
         check = functools.partial(checks.check_dataset, name, **parts)
         yield Property(f"{of}-loaded", _anywhere(check))
+    elif kind == "estimator":
+        check = functools.partial(checks.check_estimator, name, **parts)
+        yield Property(f"{of}-same-twice", check)
     elif kind == "executor":
         check = functools.partial(check_executor, name, **parts)
         yield Property(f"{of}-used-as-all", check)

@@ -17,6 +17,8 @@ from penchant.terminal import write
 
 from penchant_tools.bars import Bars, is_watched
 
+MOST_NAMES = 6  # of quantities that a job did not measure
+
 
 class Display:
     """Listens to events.
@@ -127,6 +129,12 @@ class Display:
         lines = quantity_lines(result.quantities, width=width)
         for line in [job, *lines]:
             self._print(sys.stdout, line)
+        # Some depend on options; of the others only their author can know that they are missing.
+        lacking = [name for name in result.meanings if name not in result.quantities]
+        if lacking:
+            rest = len(lacking) - MOST_NAMES
+            listed = ", ".join(lacking[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+            self._tell(f"         declared, and not measured here: {listed}")
 
     def _print(self, stream: Any, text: str) -> None:
         # On the screen that has the bars, only the bars can make room for a line.
