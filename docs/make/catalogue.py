@@ -96,8 +96,8 @@ def _summary(cls: type) -> str:
 def _index(registrations: list[Registration]) -> str:
     lines = [GENERATED, "# Catalogue", ""]
     lines += [
-        "All components of this repository. Each page has a question, options, outputs, an",
-        "example, and when not to trust it.",
+        "All [components](../glossary.md) of this repository. Each page has a question, options,",
+        "outputs, an example, and when not to trust it.",
     ]
     for kind, title in KINDS.items():
         lines += ["", f"## {title}", ""]
@@ -125,18 +125,24 @@ def _probe_table(registrations: list[Registration]) -> list[str]:
     lines = [
         "`fresh` networks are drawn; one `trained` network is a module or a file of weights; a",
         "`trajectory` is checkpoints of a training, which some probes follow and others measure",
-        "state by state.",
+        "state by state. `tokens` are inputs that are whole numbers, `sequences` have a label for",
+        "every position, and `data` means that a dataset is used.",
     ]
     families: dict[str, list[Registration]] = {}
     for registration in registrations:
         families.setdefault(registration.distribution, []).append(registration)
-    for distribution, own in sorted(families.items()):
+    for distribution, own in sorted(families.items(), key=_template_last):
         summary = importlib.metadata.metadata(distribution)["Summary"]
         lines += ["", f"### {summary}", "", f"`pip install {distribution}`", ""]
         lines.append(f"| probe | question | {' | '.join(kinds)} |")
         lines.append("|---" * (len(kinds) + 2) + "|")
         lines += [_probe_row(registration.component, kinds) for registration in own]
     return lines
+
+
+def _template_last(family: tuple[str, list[Registration]]) -> tuple[bool, str]:
+    distribution, _ = family
+    return distribution == TEMPLATE, distribution
 
 
 def _probe_row(cls: Any, kinds: list[str]) -> str:

@@ -6,8 +6,10 @@ after them, and are drawn again where a run was stopped before them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -245,6 +247,7 @@ class _Watch:
         self.notify = notify
         self.left = {job.id: job for job in waiting}
         self._follower = Follower(self.queue)
+        self._stdout = sys.stdout
         self._listed = 0.0
         self._messages = 0
         self.helpers = 0
@@ -271,6 +274,11 @@ class _Watch:
 
     def look(self) -> None:
         """Read what has happened since the last call."""
+        # A probe in this thread has none: what it prints is no result.
+        with contextlib.redirect_stdout(self._stdout):
+            self._look()
+
+    def _look(self) -> None:
         for message in self._follower.messages():
             self._messages += 1
             self.on_message(message)

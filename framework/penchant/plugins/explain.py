@@ -16,6 +16,7 @@ from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.extras import extra, is_installed
 from penchant.plugins.discovery import Plugins, Registration
+from penchant.plugins.formulas import plain_formulas
 
 _LONGEST = 8  # entries of a list that are shown
 _COST = "the quick preset takes at most a minute on two CPU cores; `--dry-run` predicts any other"
@@ -41,7 +42,7 @@ def explain(name: str, plugins: Plugins) -> str:
         texts.append(_training(plugins))
     if not texts:
         raise Error(f"no component is called {name!r}{suggestion(name, known)}")
-    return "\n\n".join(texts)
+    return plain_formulas("\n\n".join(texts))
 
 
 def roles(plugins: Plugins) -> dict[Role[Any], list[Registration]]:

@@ -13,6 +13,7 @@ from penchant.experiments.experiment import build
 from penchant.experiments.typed_text import apply, parse_component
 from penchant.plugins import discovery
 from penchant.plugins.explain import explain, explanation, roles
+from penchant.plugins.formulas import plain_formulas
 from penchant_tools import completion
 
 PLUGINS = discovery.load()
@@ -181,3 +182,16 @@ def test_a_shell_is_offered_what_fits(words, expected):
         prog_name="penchant",
     )
     assert f"plain,{expected}" in done.output.splitlines()
+
+
+def test_formulas_are_written_in_characters_of_a_terminal():
+    plugins = discovery.load()
+    for registration in plugins.registrations():
+        text = explain(plugins.address(registration), plugins)
+        assert not re.search(r"\$|\\[A-Za-z]", text), registration.component.name
+    assert (
+        plain_formulas(r"$\frac{1}{2} \lambda_j \sqrt{\operatorname{tr} K}$") == "1/2 λ_j √(tr K)"
+    )
+    assert plain_formulas(r"$\operatorname{Re}(f_k \overline{t_k}) / |t_k|^2$") == (
+        "Re(f_k conj(t_k)) / |t_k|²"
+    )

@@ -56,7 +56,7 @@ def test_a_plugin_is_found_with_its_version(install):
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         (
             PROBE.replace("penchant_probes", "penchant_probs"),
-            "there is no hook 'penchant_probs'; did you mean 'penchant_probes'?",
+            "there is no hook 'penchant_probs'; did you mean 'penchant_probes'",
         ),
         (
             PROBE.replace("penchant_probes()", "penchant_probes(samples)"),

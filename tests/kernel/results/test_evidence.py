@@ -148,7 +148,7 @@ def test_two_repetitions_that_decide_nothing_are_named_in_the_report():
         "it would need p below 0.01: about 1.4 times as many trainings, if the effect is real."
     )
     (flag,) = values["flags"]
-    assert "Two repetitions decide nothing" in flag and "slope" in flag
+    assert "Two repetitions are too few to decide" in flag and "slope" in flag
 
 
 def test_lines_show_z():

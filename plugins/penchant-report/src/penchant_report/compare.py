@@ -150,6 +150,9 @@ class Comparison:
         for (probe, cell, run), group in itertools.groupby(self.rows, _sort_key):
             rows = list(group)
             lines.append(f"{probe}: {cell}, {before} -> {run}")
+            # A difference of options explains one of numbers.
+            for change in self.changes.get(probe, []):
+                lines.append(f"  differs: {change}")
             reason = rows[0].reason
             if reason:
                 lines.append(f"  not compared: {reason}")
@@ -160,9 +163,11 @@ class Comparison:
                 cells = [f"{part:{width}}" for part, width in zip(text, widths)]
                 line = "  ".join(cells)
                 lines.append("  " + line.rstrip())
+        if self.alone:
+            lines.append("in one run only")
         for probe, alone in self.alone.items():
             for cell in alone:
-                lines.append(f"{probe}: {cell}")
+                lines.append(f"  {probe}: {cell}")
         return lines
 
     def _texts(self, row: Row) -> tuple[str, str, str, str]:
@@ -173,7 +178,7 @@ class Comparison:
             mark = " *" if self.is_significant(row) else ""
             apart = f"{row.difference}  {z_text(row.difference)}".rstrip() + mark
             if row.difference.undecided:
-                apart += " (two repetitions decide nothing)"
+                apart += " (not decided: two repetitions)"
         return row.quantity, first, second, apart
 
     def write(self, path: str | Path) -> Path:
@@ -350,11 +355,15 @@ def _page(found: Comparison) -> dict[str, Any]:
     first, *others = found.names
     listed = ", ".join(others)
     sections = [_section(found, answer) for answer in found.answers]
+    # What can be compared comes first.
+    sections.sort(key=lambda section: not section["compared"])
+    alone = [f"{section['probe']}: {text}" for section in sections for text in section["alone"]]
     return {
         "title": f"{first} against {listed}",
         "names": found.names,
         "several": len(others) > 1,
-        "sections": sections,
+        "sections": [section for section in sections if section["rows"]],
+        "alone": alone,
         "legend": _LEGEND,
     }
 
@@ -389,7 +398,7 @@ def _section(found: Comparison, answer: Answer) -> dict[str, Any]:
 def _sentence(row: Row) -> str:
     apart = row.difference
     assert apart is not None
-    more = "more" if apart.value > 0 else "less"
+    more = "larger" if apart.value > 0 else "smaller"
     # The word already gives the sign.
     unsigned = dataclasses.replace(apart, value=abs(apart.value))
     by = str(unsigned).removeprefix("+")

@@ -272,10 +272,7 @@ def _undecided(answer: Answer) -> list[str]:
     if not names:
         return []
     listed = ", ".join(names)
-    return [
-        f"Two repetitions decide nothing, however many standard errors lie between the numbers: "
-        f"{listed}."
-    ]
+    return [f"Two repetitions are too few to decide, whatever the standard errors: {listed}."]
 
 
 def _clashing(answer: Answer) -> list[str]:
