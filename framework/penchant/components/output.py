@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-ONE_OF_MANY = "choose one output of a network of your own, such as unit = 0"
+ONE_OF_MANY = "choose one output of your own network with unit = 0"
 
 
 def parts(returned: object) -> dict[str, Any]:

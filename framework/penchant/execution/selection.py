@@ -24,7 +24,7 @@ def selected(jobs: Sequence[Job], only: Sequence[str] = ()) -> list[Job]:
         # A mistyped name would look like a run without jobs.
         if not any(_is_like(job, pattern) for job in jobs):
             near = suggestion(pattern, {label for job in jobs for label in _labels(job)})
-            raise Error(f"no job is like {pattern!r}{near}")
+            raise Error(f"no job matches {pattern!r}{near}")
     return [job for job in jobs if not only or any(_is_like(job, each) for each in only)]
 
 

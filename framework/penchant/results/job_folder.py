@@ -10,7 +10,7 @@ from penchant.errors import Error
 from penchant.results.files import NewerSchemaError, set_aside
 from penchant.results.result import are_whole, read_record, result_path
 
-CHANGED = "computed again: code, data or versions changed since"
+CHANGED = "recomputed, because code, data or package versions changed"
 
 
 @attrs.frozen
@@ -65,14 +65,14 @@ class JobFolder:
         try:
             record = read_record(self.result)
         except Error as error:
-            return False, f"computed again: {error}"
+            return False, f"recomputed: {error}"
         if record.get("status") != "done":
             return False, ""
         # A result of other code or data answers another question.
         if record.get("key") != key:
             return False, CHANGED
         if not are_whole(self.path, record):
-            return False, "computed again: its arrays were damaged"
+            return False, "recomputed, because its arrays were damaged"
         return True, ""
 
     def has_good_result(self) -> bool:

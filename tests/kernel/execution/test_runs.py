@@ -140,8 +140,8 @@ def test_edited_code_is_noticed_and_computed_again(tmp_path, install):
     sources._editable_hash.cache_clear()
     third = penchant.run(raw, out=tmp_path / "run").results()[0]
     assert not first.warnings
-    assert "computed again: code, data or versions changed since" in second.warnings
-    assert "computed again: code, data or versions changed since" in third.warnings
+    assert "recomputed, because code, data or package versions changed" in second.warnings
+    assert "recomputed, because code, data or package versions changed" in third.warnings
     same(first.arrays, third.arrays)
 
 
@@ -217,11 +217,11 @@ def test_a_damaged_result_is_told_and_computed_again(tmp_path):
     with pytest.warns(UserWarning, match="result.json is damaged"):
         penchant.read(tmp_path / "run")
     again = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
-    assert again.results()[0].warnings[0].startswith("computed again: ")
+    assert again.results()[0].warnings[0].startswith("recomputed: ")
     arrays_path = path.with_name("arrays.npz")
     arrays_path.write_bytes(arrays_path.read_bytes()[:50])
     third = penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
-    assert third.results()[0].warnings == ("computed again: its arrays were damaged",)
+    assert third.results()[0].warnings == ("recomputed, because its arrays were damaged",)
 
 
 def test_a_newer_schema_is_refused_and_unknown_keys_are_accepted(tmp_path):

@@ -71,7 +71,7 @@ def test_a_flipped_byte_of_an_array_is_noticed_and_computed_again(tmp_path):
         with pytest.raises(penchant.Error, match="arrays.npz"):
             penchant.read(tmp_path / "run").results()
         again = penchant.run(EXAMPLE, out=tmp_path / "run").results()[0]
-        assert again.warnings == ("computed again: its arrays were damaged",)
+        assert again.warnings == ("recomputed, because its arrays were damaged",)
         assert np.array_equal(again.arrays["means"], before)
     assert path.with_name("arrays.npz.damaged").is_file()
 

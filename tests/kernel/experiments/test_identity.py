@@ -82,7 +82,7 @@ def test_what_cannot_be_identified_is_computed_every_time_and_says_so(tmp_path):
             )
             said = [text for text in found.warnings if "cannot be identified" in text]
             assert said and "computed every time" in said[0]
-    assert any("computed again" in text for text in found.warnings)
+    assert any("recomputed" in text for text in found.warnings)
 
 
 def test_a_set_of_texts_has_one_hash_in_every_session():
@@ -152,8 +152,8 @@ def test_a_changed_array_file_is_computed_again(tmp_path):
     again = penchant.measure("directional-accuracy", **options)
     np.save(tmp_path / "directions.npy", np.eye(16)[4:8])
     third = penchant.measure("directional-accuracy", **options)
-    assert not any("computed again" in text for text in (*first.warnings, *again.warnings))
-    assert any("computed again" in text for text in third.warnings)
+    assert not any("recomputed" in text for text in (*first.warnings, *again.warnings))
+    assert any("recomputed" in text for text in third.warnings)
 
 
 def test_an_edited_helper_of_a_factory_is_computed_again(tmp_path, monkeypatch):
@@ -172,7 +172,7 @@ def test_an_edited_helper_of_a_factory_is_computed_again(tmp_path, monkeypatch):
     for name in ("helper_of_a_factory", "factory_with_a_helper"):
         del sys.modules[name]
     second = spread(tmp_path / "run", **parts)
-    assert any("computed again" in text for text in second.warnings)
+    assert any("recomputed" in text for text in second.warnings)
     assert second.quantities["spread"].value > 2 * first.quantities["spread"].value
 
 
@@ -310,7 +310,7 @@ def centre(install, tmp_path, monkeypatch):
 def means_of(dataset, **settings):
     options = {"networks": 4, "executor": "serial", "figures": False, **settings}
     found = penchant.measure("output-spread", architecture="perceptron", dataset=dataset, **options)
-    again = [text for text in found.warnings if "computed again" in text]
+    again = [text for text in found.warnings if "recomputed" in text]
     return found.arrays["means"].tolist(), again
 
 

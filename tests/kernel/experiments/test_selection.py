@@ -23,6 +23,6 @@ def test_only_named_jobs_run_and_the_others_are_pending(tmp_path):
     assert all(result.record["labels"]["architecture"] == "wide" for result in run.results())
     one = penchant.run(EXAMPLE, out=tmp_path / "run", only=["output-spread-perceptron-*-s1-*"])
     assert one.done and statuses(one).count("done") == 4
-    with pytest.raises(penchant.Error, match="no job is like 'wied'; did you mean 'wide'"):
+    with pytest.raises(penchant.Error, match="no job matches 'wied'; did you mean 'wide'"):
         penchant.run(EXAMPLE, out=tmp_path / "run", only=["wied"])
     assert penchant.run(EXAMPLE, out=tmp_path / "run").done

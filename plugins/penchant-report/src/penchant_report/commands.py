@@ -28,7 +28,7 @@ def report(folder: Path) -> None:
 @click.argument("folders", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path())
 @click.option("--out", default="compare.html", metavar="FILE", help="The page that is written.")
 def compare(folders: tuple[str, ...], out: str) -> None:
-    """The same probe across runs: differences with their errors, as lines and as a page."""
+    """The same probe across runs: differences with standard errors, as lines and as a page."""
     from penchant_report.compare import compare as compare_runs
 
     comparison = compare_runs(*folders)

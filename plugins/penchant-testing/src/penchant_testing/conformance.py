@@ -203,9 +203,9 @@ def _of_a_declaration(registration: Registration) -> Iterator[Property]:
     # Complete in itself.
     declared = _anywhere(checks.check_component, registration)
     yield Property(f"{of}-declared", declared)
-    # Its code where other processes can import it.
-    room = _anywhere(check_rooms, registration)
-    yield Property(f"{of}-in-its-room", room)
+    # Its code where others look for it.
+    location = _anywhere(check_rooms, registration)
+    yield Property(f"{of}-file-location", location)
 
 
 def _of_an_axis(registration: Registration, parts: Mapping[str, Any]) -> Iterator[Property]:

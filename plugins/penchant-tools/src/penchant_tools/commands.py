@@ -63,7 +63,7 @@ def doctor(
     shape: str,
     outputs: int,
 ) -> None:
-    """Can this machine and this network do what probes need? Exit 1 where something cannot."""
+    """Check that this machine and this network can do what probes need; exit 1 if not."""
     from penchant.experiments.settings import Settings
     from penchant.experiments.typed_text import parse_component, parse_options
     from penchant.plugins import discovery

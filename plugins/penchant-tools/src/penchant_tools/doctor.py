@@ -172,7 +172,7 @@ def _plugins(plugins: Plugins) -> Iterator[Finding]:
                 clashes.append(f"{component.kind} {component.name!r} is offered by {both}")
         count = len(plugin.components)
         listed = "; ".join(clashes)
-        yield Finding(name, listed or f"{count} components")
+        yield Finding(name, listed or f"{count} component{'s' * (count != 1)}")
 
 
 def _files(plugins: Plugins) -> Iterator[Finding]:
