@@ -8,7 +8,7 @@ import pytest
 import torch
 from penchant_numerics.estimates import Directions
 from penchant_testing import checks
-from penchant_testing.answers import difference
+from penchant_testing.same_estimates import difference
 from torch import nn
 
 

@@ -26,8 +26,8 @@ from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
 
-from penchant_testing.answers import difference
 from penchant_testing.parts import architecture, context, dataset, experiment
+from penchant_testing.same_estimates import difference
 from penchant_testing.strictness import no_trace, strict_devices
 
 CLOSE = 1e-3  # relative difference of numbers from another device, whose chunks are others
