@@ -44,7 +44,7 @@ def _check_data(cls: type[Probe], context: Context, what: str) -> None:
 def _check_architecture(context: Context) -> None:
     """One forward pass, on valid tokens where the data have any."""
     if not context.has("dataset"):
-        context.architecture.check(f"set outputs to what it gives, or {ONE_OF_MANY}")
+        context.architecture.check(f"set outputs to the number it returns, or {ONE_OF_MANY}")
         return
     data = context.data
     why = f"its outputs come from the data: {data.labels_told}"
