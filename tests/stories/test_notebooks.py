@@ -19,7 +19,9 @@ def test_the_notebook_runs(name, tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     book = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
-    client = nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": tmp_path}})
+    client = nbclient.NotebookClient(
+        book, timeout=300, startup_timeout=300, resources={"metadata": {"path": tmp_path}}
+    )
     client.execute()
     folder, file = LEFT[name]
     run = penchant.read(tmp_path / folder)
