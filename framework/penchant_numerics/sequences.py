@@ -42,6 +42,33 @@ def positions_counted(labels: Tensor) -> Tensor:
     return (labels != IGNORED).sum(1)
 
 
+def next_labels(tokens: Tensor, labels: Tensor) -> Tensor | None:
+    """Labels of the next position, where those given are the tokens themselves.
+
+    Models of transformers are given their input as labels and shift it themselves; here a label
+    belongs to the output at its own position. The last position has none then.
+
+    Args:
+        tokens: Inputs (samples, positions).
+        labels: Labels (samples, positions).
+
+    Returns:
+        Labels that are shifted; None where labels are others than the tokens, and stay.
+
+    >>> tokens = torch.tensor([[5, 7, 2]], device="cpu")
+    >>> next_labels(tokens, torch.tensor([[5, 7, -100]], device="cpu")).tolist()
+    [[7, -100, -100]]
+    """
+    if not are_sequences(labels) or tokens.shape != labels.shape or labels.shape[1] < 2:
+        return None
+    counted = labels != IGNORED
+    if not bool((labels == tokens)[counted].all()):
+        return None
+    shifted = labels.roll(-1, 1)
+    shifted[:, -1] = IGNORED
+    return shifted
+
+
 def as_rows(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Outputs (rows, C) and their labels, where every position of a sequence is a row.
 

@@ -144,3 +144,72 @@ def test_the_dataset_conforms(text):
 
 def test_files_are_part_of_the_key(tmp_path, text):
     assert Texts.bind({"path": str(text)}).files() == (str(text),)
+
+
+def tokenised(tmp_path, *, same):
+    """Rows of unequal length, as a collator of transformers fills them up."""
+    import datasets
+
+    rows = {"input_ids": [], "attention_mask": [], "labels": []}
+    for number in range(20):
+        own = [1 + (number + step) % 7 for step in range(3 + number % 3)]
+        labels = own if same else [-100, *own[:-1]]
+        rows["input_ids"].append(own)
+        rows["attention_mask"].append([1] * len(own))
+        rows["labels"].append(labels)
+    datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "tokens"))
+    return str(tmp_path / "tokens")
+
+
+def test_rows_of_tokens_have_their_mask_as_part_of_the_input(tmp_path):
+    data = loaded(path=tokenised(tmp_path, same=False), task="given", train=100)
+    assert data.train.inputs.shape == (18, 2, 5) and data.train.labels.shape == (18, 5)
+    tokens, mask = data.train.inputs.unbind(1)
+    assert torch.equal(mask, (tokens > 0).long()) and not data.warnings
+    # the label is the token before; none at the first position and behind the last
+    assert torch.equal(data.train.labels[:, 0], torch.full((18,), IGNORED))
+    counted = data.train.labels != IGNORED
+    assert torch.equal(data.train.labels[counted], tokens.roll(1, 1)[counted])
+    assert data.classes == 8 and data.positions == 5
+
+
+def test_labels_that_are_the_inputs_are_those_of_the_next_position(tmp_path):
+    data = loaded(path=tokenised(tmp_path, same=True), task="given", train=100)
+    tokens = data.train.inputs[:, 0]
+    counted = data.train.labels != IGNORED
+    assert torch.equal(data.train.labels[counted], tokens.roll(-1, 1)[counted])
+    assert int(counted.sum()) == int((tokens > 0).sum()) - 18
+    assert data.warnings == ("labels are the inputs: taken for those of the next position",)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_what_is_masked_does_not_change_the_measurement(tmp_path, kind):
+    """The loss of short rows is the same whatever stands behind their end."""
+    from penchant_huggingface.architectures.huggingface import build
+    from penchant_huggingface.declarations import HuggingFace
+
+    data = loaded(path=tokenised(tmp_path, same=False), task="given", train=100)
+    fields = ["n_layer=1", "n_head=1", "n_embd=4"]
+    if kind == "bert":
+        fields = ["hidden_size=4", "num_hidden_layers=1", "num_attention_heads=1"]
+        fields += ["intermediate_size=4"]
+    options = {"model_type": kind, "config": fields}
+    network = build(HuggingFace.bind(options), data.shape, data.classes).eval()
+    inputs = data.train.inputs
+    other = inputs.clone()
+    other[:, 0][inputs[:, 1] == 0] = 3
+    counted = data.train.labels != IGNORED
+    assert torch.allclose(network(inputs)[counted], network(other)[counted], atol=1e-6)
+    result = penchant.measure(
+        "hessian-spectrum",
+        architecture={"name": "huggingface", **options},
+        dataset={"name": "huggingface", "path": str(tmp_path / "tokens"), "task": "given"},
+        split="train",
+        matrices=("gauss-newton",),
+        training={"steps": 0},
+        exact_limit=0,
+        lanczos_steps=4,
+        starts=2,
+        leading=1,
+    )
+    assert result.quantities["loss"].over == "sequences"

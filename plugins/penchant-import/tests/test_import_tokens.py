@@ -3,8 +3,8 @@
 import penchant
 import pytest
 import torch
-from penchant_import.declarations import ImportedArchitecture
-from penchant_import.imported import build
+from penchant_import.declarations import ImportedArchitecture, ImportedDataset
+from penchant_import.imported import build, load
 from torch import nn
 
 TOKENS, LENGTH, CLASSES = 7, 5, 3
@@ -129,3 +129,17 @@ def test_sequences_are_read_and_refused_where_a_probe_takes_one_label():
     labels[:, -1] = -100
     with pytest.raises(penchant.Error, match="needs one label per sample, found 5 labels per s"):
         penchant.measure("cross-class", architecture=Reader(), dataset=(IDS, labels))
+
+
+def test_labels_that_are_the_tokens_are_those_of_the_next_position():
+    tokens = torch.arange(40).reshape(8, 5) % 7
+    mask = torch.ones_like(tokens)
+    mask[:, 4] = 0
+    labels = tokens.masked_fill(mask == 0, -100)
+    rows = {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+    options = ImportedDataset.bind({"factory": {"train": rows, "test": rows}})
+    data = load(options, torch.Generator())
+    assert data.train.inputs.shape == (8, 2, 5) and data.positions == 5
+    assert torch.equal(data.train.labels[:, :3], tokens[:, 1:4])
+    assert (data.train.labels[:, 3:] == -100).all()
+    assert data.warnings == ("labels are the inputs: taken for those of the next position",)

@@ -70,7 +70,10 @@ class Texts(penchant.Dataset):
 
     The path is a folder that `datasets` saved (`save_to_disk`), or a file: .parquet, .jsonl, .json,
     .csv, or any other as plain text. Rows are joined and cut into sequences of `length` tokens with
-    a label at every position; with `task = "classes"` a row is a sample and has one label.
+    a label at every position; with `task = "classes"` a row is a sample and has one label. With
+    `task = "given"` rows are tokens already: columns `input_ids`, `labels` (one, or one for every
+    position, -100: none) and, where there are any, `attention_mask` and `token_type_ids`, which
+    become part of the input.
 
     Reference: Lhoest et al., "Datasets: A Community Library for Natural Language Processing", EMNLP
     2021, https://github.com/huggingface/datasets
@@ -95,8 +98,9 @@ class Texts(penchant.Dataset):
     task: str = penchant.option(
         "next-token",
         "labels; next-token: the next one, at every position; masked-token: 15 % of tokens are "
-        "masked and are the labels, all others are ignored; classes: one per row",
-        choices=("next-token", "masked-token", "classes"),
+        "masked and are the labels, all others are ignored; classes: one per row; given: those of "
+        "rows that are tokens already",
+        choices=("next-token", "masked-token", "classes", "given"),
     )
     column: str = penchant.option("text", "the column with texts")
     label_column: str = penchant.option("label", 'the column with classes, for task = "classes"')

@@ -9,6 +9,8 @@ from pathlib import Path
 import penchant
 
 BYTES = 256
+# Arguments of a model, as inputs (samples, names, positions) hold them.
+BESIDE_TOKENS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def load(options: ImportedDataset, generator: Any) -> Any:
             )
             raise Error(f"classes = {options.classes}, but the data have {labels_described}")
         classes = options.classes
-    pairs = list(zip(inputs, labels))
+    pairs = [_with_next_labels(pair, warnings) for pair in zip(inputs, labels)]
     if len(pairs) == 1:
         pairs = _split(pairs[0], generator, conventions)
     train, test = pairs
@@ -127,6 +127,24 @@ def load(options: ImportedDataset, generator: Any) -> Any:
         conventions=conventions,
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _with_next_labels(pair: tuple[Any, Any], warnings: list[str]) -> tuple[Any, Any]:
+    """Labels that are the tokens themselves, as transformers' models take them, are shifted."""
+    import torch
+    from penchant_numerics.data import WHOLE, stored_type
+    from penchant_numerics.sequences import next_labels
+
+    inputs, labels = pair
+    # Streamed inputs are not gone through for this.
+    if not isinstance(inputs, torch.Tensor) or stored_type(inputs) not in WHOLE:
+        return pair
+    tokens = inputs[:, 0] if inputs.ndim > labels.ndim else inputs
+    shifted = next_labels(tokens, labels)
+    if shifted is None:
+        return pair
+    warnings.append("labels are the inputs: taken for those of the next position")
+    return inputs, shifted
 
 
 def _positions(inputs: Any) -> int | None:

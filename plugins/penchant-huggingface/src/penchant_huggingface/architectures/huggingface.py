@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from penchant_huggingface.declarations import HuggingFace
 from penchant_huggingface.importing import import_transformers
 from penchant_huggingface.settings import parse_settings
+from penchant_huggingface.tokens import BESIDE_TOKENS
 
 CLASSES = {
     "causal-lm": "AutoModelForCausalLM",
@@ -23,16 +24,26 @@ CLASSES = {
     "image-classification": "AutoModelForImageClassification",
 }
 IMAGE = 3  # axes of an image
+WITH_MASK = 2  # axes of tokens with what stands beside them
 
 
 class Logits:
     """A model that takes one tensor and gives its logits."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The logits of a batch; tokens may come as floating-point numbers."""
-        if self.main_input_name == "input_ids":  # type: ignore[attr-defined]
-            inputs = inputs.long()
-        logits: Tensor = super().forward(inputs).logits  # type: ignore[misc]
+        """The logits of a batch; tokens may come as floating-point numbers.
+
+        Args:
+            inputs: Images, tokens (samples, positions), or tokens with their mask and types
+                (samples, 2 or 3, positions).
+        """
+        if self.main_input_name != "input_ids":  # type: ignore[attr-defined]
+            given = {self.main_input_name: inputs}  # type: ignore[attr-defined]
+        elif inputs.dim() > WITH_MASK:
+            given = dict(zip(BESIDE_TOKENS, inputs.long().unbind(1)))
+        else:
+            given = {"input_ids": inputs.long()}
+        logits: Tensor = super().forward(**given).logits  # type: ignore[misc]
         return logits
 
 
@@ -119,10 +130,10 @@ def _fit(config: Any, options: HuggingFace, shape: tuple[int, ...], outputs: int
         channels, height, width = shape
         config.num_channels = channels
         config.image_size = height if height == width else (height, width)
-    elif len(shape) != 1:
+    elif len(shape) != 1 and not (len(shape) == WITH_MASK and shape[0] <= len(BESIDE_TOKENS)):
         raise penchant.Error(
-            "models of transformers take images (channels x height x width) or sequences of "
-            f"tokens, found the shape {written(shape)}"
+            "models of transformers take images (channels x height x width), sequences of tokens, "
+            f"or these with {' and '.join(BESIDE_TOKENS[1:])}, found the shape {written(shape)}"
         )
     classifies = options.task.endswith("classification") or len(shape) == IMAGE
     if classifies:

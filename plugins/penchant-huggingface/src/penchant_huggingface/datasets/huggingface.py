@@ -9,21 +9,25 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.sequences import IGNORED
+from penchant_numerics.sequences import IGNORED, next_labels
 from torch import Generator, Tensor
 
 from penchant_huggingface.declarations import Texts
-from penchant_huggingface.tokens import Tokens, tokens_by
+from penchant_huggingface.tokens import BESIDE_TOKENS, Tokens, tokens_by
 
 FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
 HELD_OUT = 10  # one in this many rows, or tokens, is for the test where there is no split for it
 MASKED = 0.15  # share of tokens that are masked
+GIVEN_LABELS = "labels"  # the column with labels of rows that are tokens already
+WITH_MASK = 2  # axes of tokens; with what stands beside them there is one more
 Rows = dict[str, list[Any]]
 
 
 def load(options: Texts, generator: Generator) -> Data:
     """Target of the dataset `huggingface`."""
     train, test = _rows(options)
+    if options.task == "given":
+        return _given(options, (train, test), generator)
     tokens = tokens_by(options.tokenizer, train[options.column])
     conventions = {"tokens": tokens.about}
     if options.task == "classes":
@@ -81,10 +85,10 @@ def _rows(options: Texts) -> tuple[Rows, Rows]:
     train = _columns(options, loaded[options.train_split])
     if options.test_split in loaded:
         return train, _columns(options, loaded[options.test_split])
-    if options.task != "classes":
+    if options.task not in ("classes", "given"):
         return train, train
     # of rows the last ones are held out
-    last = max(1, len(train[options.column]) // HELD_OUT)
+    last = max(1, len(next(iter(train.values()))) // HELD_OUT)
     first = {name: values[:-last] for name, values in train.items()}
     return first, {name: values[-last:] for name, values in train.items()}
 
@@ -94,11 +98,74 @@ def _columns(options: Texts, table: Any) -> Rows:
     names = [options.column]
     if options.task == "classes":
         names.append(options.label_column)
+    if options.task == "given":
+        beside = [name for name in BESIDE_TOKENS[1:] if name in table.column_names]
+        names = [BESIDE_TOKENS[0], *beside, GIVEN_LABELS]
     for name in names:
         if name not in table.column_names:
             there = ", ".join(table.column_names)
             raise penchant.Error(f"{options.path} has no column {name!r}, found {there}")
     return {name: list(table[name]) for name in names}
+
+
+def _given(options: Texts, parts: tuple[Rows, Rows], generator: Generator) -> Data:
+    """Rows of tokens with their labels; shorter ones are filled up behind, and masked there."""
+    names = [name for name in BESIDE_TOKENS if name in parts[0]]
+    longest = max(len(row) for part in parts for row in part[names[0]])
+    if longest > min(len(row) for part in parts for row in part[names[0]]):
+        names = [*dict.fromkeys([*names[:1], BESIDE_TOKENS[1], *names[1:]])]
+    samples = [_given_samples(part, names, longest) for part in parts]
+    conventions = {"inputs": f"{', '.join(names)}, as they are"}
+    warnings = []
+    for number, part in enumerate(samples):
+        tokens = part.inputs[:, 0] if len(names) > 1 else part.inputs
+        shifted = next_labels(tokens, part.labels)
+        if shifted is not None:
+            samples[number] = Samples(part.inputs, shifted)
+            warnings = ["labels are the inputs: taken for those of the next position"]
+    labels = torch.cat([part.labels.flatten() for part in samples])
+    classes = 1 + int(labels.max())
+    if samples[0].labels.dim() > 1:
+        classes = max(classes, _vocabulary(options, samples))
+    drawn = [
+        _drawn(part, count, generator)
+        for part, count in zip(samples, (options.train, options.test), strict=True)
+    ]
+    return Data(*drawn, classes, conventions=conventions, warnings=tuple(warnings))
+
+
+def _given_samples(rows: Rows, names: Sequence[str], length: int) -> Samples:
+    """Inputs (samples, positions), or (samples, names, positions), and labels."""
+    counts = [len(row) for row in rows[BESIDE_TOKENS[0]]]
+    known = {**rows, BESIDE_TOKENS[1]: rows.get(BESIDE_TOKENS[1]) or [[1] * n for n in counts]}
+    columns = [_filled(known[name], length, 0) for name in names]
+    inputs = torch.stack(columns, 1) if len(columns) > 1 else columns[0]
+    given = rows[GIVEN_LABELS]
+    if isinstance(given[0], int):
+        return Samples(inputs, torch.tensor(given, dtype=torch.int64, device="cpu"))
+    if [len(row) for row in given] != counts:
+        raise penchant.Error(
+            f"{GIVEN_LABELS} must be one per row, or one for every position of its input_ids"
+        )
+    return Samples(inputs, _filled(given, length, IGNORED))
+
+
+def _filled(rows: Sequence[Sequence[int]], length: int, value: int) -> Tensor:
+    """Rows of one length, filled up behind."""
+    found = torch.full((len(rows), length), value, dtype=torch.int64, device="cpu")
+    for row, own in zip(found, rows, strict=True):
+        row[: len(own)] = torch.tensor(own, dtype=torch.int64, device="cpu")
+    return found
+
+
+def _vocabulary(options: Texts, samples: Sequence[Samples]) -> int:
+    """How many tokens there are: those of a tokenizer that is named, else those that occur."""
+    if options.tokenizer not in ("bytes", "characters"):
+        return tokens_by(options.tokenizer, ()).size
+    first = [
+        part.inputs[:, 0] if part.inputs.dim() > WITH_MASK else part.inputs for part in samples
+    ]
+    return 1 + int(torch.cat(first).max())
 
 
 def _stream(tokens: Tokens, texts: Sequence[str]) -> Tensor:
