@@ -136,6 +136,34 @@ def check_convex(hessians: Tensor, name: str) -> None:
         )
 
 
+def convex_hessians(
+    network: nn.Module, inputs: Tensor, labels: Tensor, loss: str, *, batch: int = 128
+) -> Tensor:
+    """Hessians of the loss of each sample in the outputs of a network.
+
+    Args:
+        network: A network with outputs (samples, C).
+        inputs: Samples.
+        labels: Their labels.
+        loss: A name of `BUILT_IN`, or `module:function`.
+        batch: Samples a pass.
+
+    Returns:
+        One matrix per sample, (n, C, C).
+
+    Raises:
+        ValueError: The loss is not convex at the outputs.
+    """
+    from penchant_numerics.trainer import loss_function
+
+    outputs = Outputs(network, None)
+    with torch.no_grad():
+        parts = [outputs(outputs.values, each) for each in inputs.split(batch)]
+    hessians = output_hessians(loss_function(loss), torch.cat(parts), labels)
+    check_convex(hessians, loss)
+    return hessians
+
+
 class OwnGaussNewton(Operator):
     """The Gauss-Newton matrix of the mean of a loss that is convex in the outputs, on these data.
 
@@ -152,18 +180,13 @@ class OwnGaussNewton(Operator):
     def __init__(
         self, network: nn.Module, data: Sequence[Tensor], *, loss: str, batch: int = 128
     ) -> None:
-        from penchant_numerics.trainer import loss_function
-
         self.outputs = Outputs(network, None)
         layout = self.outputs.layout
         super().__init__(layout.size, device=layout.device, dtype=layout.dtype)
         self.conventions = conventions(loss, "mean")
         self.inputs, labels = data
         self.batch = batch
-        with torch.no_grad():
-            parts = [self.outputs(self.outputs.values, each) for each in self.inputs.split(batch)]
-        self.hessians = output_hessians(loss_function(loss), torch.cat(parts), labels)
-        check_convex(self.hessians, loss)
+        self.hessians = convex_hessians(network, self.inputs, labels, loss, batch=batch)
 
     def _rows(self, rows: Tensor) -> Tensor:
         products = [self._product(row) for row in rows]

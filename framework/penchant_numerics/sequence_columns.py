@@ -25,6 +25,7 @@ import torch
 from penchant_numerics.gauss_newton import loss_factor_times
 from penchant_numerics.kernel_blocks import MOST_OUTPUTS
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.losses import convex_hessians
 from penchant_numerics.sequences import IGNORED, are_sequences, positions_counted
 from torch import Generator, Tensor, nn
 
@@ -164,6 +165,31 @@ def gauss_newton_columns(
     drawn = drawn.masked_fill(~counted[:, None], IGNORED)
     convention = f"{count} draws of the labels of each sequence from the network's probabilities"
     return _losses(network, inputs, drawn, scale), convention
+
+
+def convex_columns(network: nn.Module, data: Sequence[Tensor], *, loss: str) -> OfSequences:
+    """The same for a loss that is convex in the outputs (samples, C), by its Hessian there.
+
+    Args:
+        network: A network with outputs (samples, C), in evaluation mode.
+        data: Samples and labels.
+        loss: A name of `losses.BUILT_IN`, or `module:function`.
+
+    Returns:
+        The function of numbers of samples, with outputs (n, C).
+
+    Raises:
+        ValueError: The loss is not convex at the outputs.
+    """
+    inputs, labels = data
+    hessians = convex_hessians(network, inputs, labels, loss)
+    values, vectors = torch.linalg.eigh(hessians.double())
+    roots = (vectors * values.clamp(min=0).sqrt()[:, None]).to(hessians)  # H = L L^T
+
+    def combine(outputs: Tensor, chosen: Tensor) -> Tensor:
+        return torch.einsum("nab,na->nb", roots[chosen], outputs)
+
+    return OfSequences(network, inputs, combine)
 
 
 def _random_signs(

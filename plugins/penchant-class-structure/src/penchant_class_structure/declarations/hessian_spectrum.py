@@ -88,6 +88,9 @@ class HessianSpectrum(penchant.Probe):
     Of sequences with a loss at every position the mean is over positions and errors are over
     sequences; beyond 1,000 positions x classes the trace of G is by labels drawn from the network.
 
+    Where labels are numbers, `per_class` is the number of samples altogether. A loss of one's own
+    must be convex in the outputs for $G$, which is checked on the samples.
+
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 3, 4, 14, 16 and 17. Log densities are densities in the logarithm: the factor
     1/theta printed there is left out.
@@ -103,7 +106,7 @@ class HessianSpectrum(penchant.Probe):
     )
     target = "penchant_class_structure.probes.hessian_spectrum:run"
     figures = "penchant_class_structure.figures.hessian_spectrum:draw"
-    needs = ("architecture", "dataset", "classes", "second-derivatives")
+    needs = ("architecture", "dataset", "second-derivatives")
     takes = ("fresh", "trained")
     accepts = ("sequences",)
     quantities = _also_on_test(_QUANTITIES)
@@ -160,7 +163,7 @@ class HessianSpectrum(penchant.Probe):
     )
     loss: str = penchant.option(
         "training",
-        f'{LOSS}; cross-entropy, squared-error, or with matrices = ["hessian"] also '
+        f"{LOSS}, squared-error where labels are numbers; cross-entropy, squared-error, "
         "binary-cross-entropy or module:function",
     )
     deflate: bool = penchant.option(

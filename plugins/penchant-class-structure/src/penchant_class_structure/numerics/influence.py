@@ -32,7 +32,7 @@ def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
     Returns:
         The error; None with fewer than two samples. A class of one sample has no spread of its own:
         where there is one, the spread is that around the mean of all. So it is of sequences, whose
-        labels (n, positions) are no classes of samples.
+        labels (n, positions) are no classes of samples, and of labels that are numbers.
 
     >>> numbers = torch.tensor([1.0, 3.0, 101.0, 103.0], device="cpu")
     >>> round(stderr_of(numbers, torch.tensor([0, 0, 1, 1], device="cpu")), 6)
@@ -43,7 +43,7 @@ def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
         return None
     own = contributions.double().cpu()
     root: float = count**0.5
-    if are_sequences(labels):
+    if are_sequences(labels) or labels.is_floating_point():
         return float(own.std()) / root
     classes, sizes = labels.cpu().unique(return_counts=True)
     if int(sizes.min()) < 2:

@@ -20,11 +20,13 @@ from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.kernel_blocks import MOST_OUTPUTS
 from penchant_numerics.lanczos_quadrature import BASIS_SHARE
+from penchant_numerics.losses import OwnGaussNewton
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.multi_device import multi_device, neighbours
 from penchant_numerics.operators import Dense, Operator
 from penchant_numerics.sequence_columns import (
     DRAWS,
+    convex_columns,
     gauss_newton_columns,
     numbers_of,
 )
@@ -68,6 +70,7 @@ SUFFIXES = {
     "hessian": "",
     "gauss-newton": "-gauss-newton",
 }  # of the names of leading eigenvalues
+CLOSED_FORM = ("cross-entropy", "squared-error")  # losses whose Hessian in the outputs is known
 MOST_LEADING = 20  # leading eigenvalues, unless more are requested
 _VECTORS = 4  # held at once by a search, for each eigenvalue that is searched for
 
@@ -106,7 +109,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
     loss = measured_loss(options, context)
-    _check_loss(loss, options)
+    _check_loss(loss, options, context)
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
@@ -126,15 +129,16 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     )
 
 
-def _check_loss(loss: str, options: HessianSpectrum) -> None:
-    """G and E are known for two losses; the Hessian for every one."""
-    known = ("cross-entropy", "squared-error")
-    if loss in known or options.matrices == ("hessian",):
+def _check_loss(loss: str, options: HessianSpectrum, context: penchant.Context) -> None:
+    """G and E of sequences are known for two losses; the Hessian for every one."""
+    plain = options.matrices == ("hessian",) or not are_sequences(context.data.train.labels)
+    if loss in CLOSED_FORM or plain:
         return
     actual = f"found {loss!r} and matrices {list(options.matrices)}"
-    listed = " and ".join(known)
+    listed = " and ".join(CLOSED_FORM)
     raise penchant.Error(
-        f'G and E are taken for {listed}, {actual}: matrices = ["hessian"] takes any loss'
+        f"G and E of sequences are taken for {listed}, {actual}: "
+        'matrices = ["hessian"] takes any loss'
     )
 
 
@@ -146,7 +150,7 @@ def _samples(
     """The samples of a split that are measured."""
     given = getattr(context.data, split)
     classes = classes_measured(options, context)
-    if are_sequences(given.labels):
+    if are_sequences(given.labels) or not context.data.classes:
         # they have no class: as many altogether
         count = options.per_class or len(given.labels)
         numbers = torch.arange(len(given.labels), device=given.labels.device)
@@ -166,7 +170,7 @@ def _say_what_it_takes(
     work = work_ahead(
         options,
         leading=_leading_count(options, context),
-        outputs=_columns(parts[0], classes_measured(options, context)),
+        outputs=_columns(parts[0], _outputs(options, context)),
         samples=counts,
         forward=forward_operations(network, parts[0].inputs),
     )
@@ -197,8 +201,12 @@ def _leading_count(options: HessianSpectrum, context: penchant.Context) -> int:
     """Leading eigenvalues that are found one by one."""
     if options.leading:
         return options.leading
-    classes = classes_measured(options, context)
-    return min(classes, MOST_LEADING)
+    return min(_outputs(options, context), MOST_LEADING)
+
+
+def _outputs(options: HessianSpectrum, context: penchant.Context) -> int:
+    """Outputs that are measured: one per class, or one per component of a label."""
+    return classes_measured(options, context) or context.data.outputs
 
 
 def _measure(
@@ -260,15 +268,23 @@ def _operators(
     if "hessian" in requested or "residual" in requested:
         made["hessian"] = multi_device(Hessian, network, data, devices=devices, loss=given.loss)
     if "gauss-newton" in requested or "residual" in requested:
-        made["gauss-newton"] = multi_device(
-            GaussNewton, network, data, devices=devices, loss=given.loss
-        )
+        made["gauss-newton"] = _gauss_newton(network, data, devices=devices, loss=given.loss)
     if small:
         # few parameters: by products with all unit vectors
         made = {name: Dense(operator.dense()) for name, operator in made.items()}
     if "residual" in requested:
         made["residual"] = _difference(made["hessian"], made["gauss-newton"])
     return {name: operator for name, operator in made.items() if name in requested}
+
+
+def _gauss_newton(network: nn.Module, data: Samples, *, devices: Any, loss: str) -> Operator:
+    """G: in closed form, or by the Hessian of the loss in the outputs where that is convex."""
+    if loss in CLOSED_FORM:
+        return multi_device(GaussNewton, network, data, devices=devices, loss=loss)
+    try:
+        return OwnGaussNewton(network, data, loss=loss)
+    except ValueError as error:
+        raise penchant.Error(f'{error}; matrices = ["hessian"] takes any loss') from None
 
 
 def _difference(H: Operator, G: Operator) -> Operator:
@@ -483,6 +499,9 @@ def _traces(
 def _sample_traces(given: Measured, context: penchant.Context) -> Tensor:
     """What each sample, or sequence, contributes to the trace of G; their mean is the trace."""
     samples = given.samples
+    if given.loss not in CLOSED_FORM:
+        columns = convex_columns(given.network, samples, loss=given.loss)
+        return sample_traces(columns, numbers_of(samples.inputs), loss="squared-error").double()
     if not are_sequences(samples.labels):
         return sample_traces(given.network, samples.inputs, loss=given.loss).double()
     generator = context.generator("labels", given.split)

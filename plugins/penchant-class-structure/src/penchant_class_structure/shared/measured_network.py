@@ -154,9 +154,18 @@ def measured(network: nn.Module, options: Options, context: penchant.Context) ->
 def measured_loss(options: Options, context: penchant.Context) -> str:
     """The loss whose curvature is meant: the training's, unless another was requested."""
     assert context.training is not None
-    if options.loss == "training":
-        return context.training.loss
-    return options.loss
+    loss = options.loss
+    if loss == "training":
+        loss = context.training.loss
+        # the cross-entropy of numbers is not defined, and nobody has asked for it
+        if loss == "cross-entropy" and not context.data.classes:
+            return "squared-error"
+    if loss == "cross-entropy" and not context.data.classes:
+        raise penchant.Error(
+            "cross-entropy needs labels that are classes, found labels that are numbers: "
+            'loss = "squared-error", "binary-cross-entropy" or "module:function" takes them'
+        )
+    return loss
 
 
 def check_cross_entropy(options: Options, context: penchant.Context) -> None:
@@ -214,8 +223,16 @@ def _loss_on_sequences(
     )
 
 
-def _constant_loss(labels: Tensor, loss: str, outputs: int) -> float:
-    """The loss of the best outputs that do not depend on the input."""
+def _constant_loss(labels: Tensor, loss: str, outputs: int) -> float | None:
+    """The loss of the best outputs that do not depend on the input; None where it is not known."""
+    if loss == "binary-cross-entropy":
+        chances = labels.double().reshape(len(labels), -1).mean(0)
+        return float((torch.special.entr(chances) + torch.special.entr(1 - chances)).sum())
+    if loss not in ("cross-entropy", "squared-error"):
+        return None
+    if labels.is_floating_point():
+        numbers = labels.double().reshape(len(labels), -1)
+        return float((numbers - numbers.mean(0)).square().sum(1).mean()) / 2
     shares = labels.cpu().bincount().double() / len(labels)
     if loss == "cross-entropy":
         # their entropy; a class without samples costs nothing
