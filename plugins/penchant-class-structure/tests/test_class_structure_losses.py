@@ -1,6 +1,7 @@
 """Labels that are numbers, and losses of one's own, in `hessian-spectrum`."""
 
 import math
+import sys
 
 import numpy as np
 import penchant
@@ -20,14 +21,26 @@ def network():
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
 
 
-def robust(outputs, labels):
-    """Pseudo-Huber: convex."""
+LOSSES = """
+import torch
+
+def robust(outputs, labels):  # pseudo-Huber: convex
     return ((1 + (outputs - labels).square()).sqrt() - 1).sum(1)
 
-
-def welsch(outputs, labels):
-    """Bounded: not convex where outputs are far from labels."""
+def welsch(outputs, labels):  # bounded: not convex where outputs are far from labels
     return (1 - torch.exp(-(outputs - labels).square())).sum(1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def her_losses(tmp_path, monkeypatch):
+    (tmp_path / "her_losses.py").write_text(LOSSES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "her_losses", raising=False)
+
+
+def robust(outputs, labels):
+    return ((1 + (outputs - labels).square()).sqrt() - 1).sum(1)
 
 
 def measured(labels, loss, **options):
@@ -82,7 +95,7 @@ def binary(outputs, labels):
         ("training", NUMBERS, half_squares),
         ("squared-error", NUMBERS, half_squares),
         ("binary-cross-entropy", YES_NO, binary),
-        (f"{__name__}:robust", NUMBERS, robust),
+        ("her_losses:robust", NUMBERS, robust),
     ],
 )
 def test_spectra_are_those_of_dense_derivatives(loss, labels, each):
@@ -108,13 +121,13 @@ def test_the_null_of_numbers_is_their_spread():
     entropy = float(-(chances * chances.log() + (1 - chances) * (1 - chances).log()).sum())
     null = measured(YES_NO, "binary-cross-entropy").quantities["loss"].null
     assert null == pytest.approx(entropy, rel=1e-6) and null < 2 * math.log(2)
-    assert measured(NUMBERS, f"{__name__}:robust").quantities["loss"].null is None
+    assert measured(NUMBERS, "her_losses:robust").quantities["loss"].null is None
 
 
 def test_a_loss_that_is_not_convex_is_refused_with_its_eigenvalue():
     with pytest.raises(penchant.Error, match="not convex in the outputs.*eigenvalue -0.*hessian"):
-        measured(3 * NUMBERS, f"{__name__}:welsch")
-    alone = measured(3 * NUMBERS, f"{__name__}:welsch", matrices=("hessian",))
+        measured(3 * NUMBERS, "her_losses:welsch")
+    alone = measured(3 * NUMBERS, "her_losses:welsch", matrices=("hessian",))
     assert "trace-hessian" in alone.quantities
 
 

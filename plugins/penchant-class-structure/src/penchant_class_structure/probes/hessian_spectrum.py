@@ -559,10 +559,14 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
 def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     """What other samples would change in the largest eigenvalue, to first order: x^T G_i x."""
     inputs, labels = given.samples
+    network, loss = given.network, given.loss
+    if loss not in CLOSED_FORM:
+        network, loss = convex_columns(network, given.samples, loss=loss), "squared-error"
+        inputs = numbers_of(inputs)
     G = GaussNewton(
-        given.network,
+        network,
         (inputs, labels if are_sequences(labels) else None),
-        loss=given.loss,
+        loss=loss,
         keep=0,
         check=False,
     )
