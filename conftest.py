@@ -34,15 +34,21 @@ def root():
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Install a plugin: a module and a real dist-info folder on the path. Returns the folder."""
+    """Install a plugin: a module and a real dist-info folder on the path. Returns the folder.
+
+    The module is the one of this name in tests/fixtures/plugins, or `source`.
+    """
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
 
-    def make(noun, source, *, requires="penchant>=0.1", version="1.0", point=None):
+    def make(noun, source=None, *, prefix="", requires="penchant>=0.1", version="1.0", point=None):
         module = f"penchant_{noun.replace('-', '_')}"
-        (site / f"{module}.py").write_text(textwrap.dedent(source))
+        if source is None:
+            source = (ROOT / "tests/fixtures/plugins" / f"{module}.py").read_text()
+        source = prefix + textwrap.dedent(source)
+        (site / f"{module}.py").write_text(source)
         info = site / f"{module}-{version}.dist-info"
         info.mkdir()
         lines = [

@@ -14,43 +14,11 @@ EXAMPLE = {
     "probes": [{"name": "output-spread", "networks": 8}],
     "executor": "serial",
 }
-SLEEPS = """
-import time
-import attrs
-import penchant
-
-@attrs.frozen
-class Sleeps(penchant.Probe):
-    \"\"\"Sleeps.\"\"\"
-    name = "sleeps"
-    target = "penchant_sleeps:run"
-    quantities = {"found": "a number"}
-    presets = {"quick": {}}
-    seconds: float = penchant.option(0.0, "how long")
-    text: str = penchant.option("", "a warning")
-
-def run(options, context):
-    if options.seconds > 1e6:
-        sum(range(10**12))  # hours without a look at signals, and nobody else may run
-    deadline = time.monotonic() + options.seconds
-    while time.monotonic() < deadline:
-        try:
-            time.sleep(0.01)
-        except Exception:
-            pass
-    if options.text:
-        context.warn(options.text)
-    return penchant.Result({"found": penchant.Quantity(1.0, exact=True)})
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Sleeps]
-"""
 
 
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_a_job_that_takes_too_long_fails_and_the_others_go_on(tmp_path, install, executor):
-    install("sleeps", SLEEPS)
+    install("sleeps")
     probes = [
         {"name": "sleeps", "label": "long", "seconds": 600.0},
         {"name": "sleeps", "label": "short"},
@@ -63,10 +31,7 @@ def test_a_job_that_takes_too_long_fails_and_the_others_go_on(tmp_path, install,
     assert "longer than its time_limit of 0.5 seconds" in run.results(probe="long")[0].error
 
 
-IMPATIENT = """
-from penchant.execution import limits
-limits.GRACE = 0.5
-"""
+IMPATIENT = "from penchant.execution import limits\nlimits.GRACE = 0.5\n"
 
 
 def test_a_call_that_never_returns_is_stopped_with_its_worker_and_says_where(
@@ -74,7 +39,7 @@ def test_a_call_that_never_returns_is_stopped_with_its_worker_and_says_where(
 ):
     # A plugin is how a setting gets into a worker; monkeypatch puts back that of this process.
     monkeypatch.setattr(limits, "GRACE", 0.5)
-    install("sleeps", SLEEPS + IMPATIENT)
+    install("sleeps", prefix=IMPATIENT)
     probes = [
         {"name": "sleeps", "label": "endless", "seconds": 1e9},
         {"name": "sleeps", "label": "short"},
@@ -145,7 +110,7 @@ def test_a_factory_that_cannot_be_one_is_one_line(tmp_path, command, factory):
 
 
 def test_escapes_in_texts_do_not_reach_the_terminal(tmp_path, install, command):
-    install("sleeps", SLEEPS)
+    install("sleeps")
     text = "\x1b[31mred\x07"
     done = command("probe", "sleeps", "-o", f"text='{text}'", "--executor", "serial")
     assert done.returncode == 0, done.stderr
@@ -154,7 +119,7 @@ def test_escapes_in_texts_do_not_reach_the_terminal(tmp_path, install, command):
 
 
 def test_surrogates_reach_the_report_and_nobody_dies(tmp_path, install):
-    install("sleeps", SLEEPS)
+    install("sleeps")
     raw = {"probes": [{"name": "sleeps", "text": "bad \udce9 name"}], "executor": "serial"}
     run = penchant.run(raw, out=tmp_path / "run")
     assert run.done

@@ -10,85 +10,6 @@ import pytest
 import torch
 from penchant.plugins import discovery
 
-ODD = """
-import os, sys
-import attrs
-import numpy as np
-import penchant
-import torch
-
-@attrs.frozen
-class Odd(penchant.Probe):
-    \"\"\"Does what a probe should not.\"\"\"
-    name = "odd"
-    accepts = ("dataset",)
-    target = "penchant_odd:run"
-    figures = "penchant_odd:draw"
-    quantities = {"found": "a number"}
-    arrays = {"values": "numbers"}
-    presets = {"quick": {}}
-    how: str = penchant.option("fine", "what it does")
-
-def run(options, context):
-    how = options.how
-    if how == "exit":
-        sys.exit(0)
-    if how == "kill":
-        os._exit(139)
-    values = np.array([3.0, 1.0, 2.0])
-    numbers = {"float32": np.float32(1.5), "tensor": torch.tensor(1.5), "count": 1.5}
-    conventions = {}
-    if how == "set":
-        conventions = {"odd": {1, 2}}
-    if how == "object":
-        return penchant.Result({}, {"values": np.array([object()])})
-    if how == "structured":
-        return penchant.Result({}, {"values": np.zeros(2, dtype=[("a", object)])})
-    if how == "name":
-        return penchant.Result({}, {"file": values, "allow_pickle": values})
-    if how == "bad name":
-        return penchant.Result({}, {"x.npy": values})
-    if how == "nothing":
-        return penchant.Result({"found": penchant.Quantity(None)})
-    if how == "data":
-        context.data.train.inputs.numpy()[:] = 100.0
-        return penchant.Result({"found": penchant.Quantity(0.0)})
-    if how == "mean":
-        return penchant.Result({"found": penchant.Quantity(context.data.train.inputs.mean())})
-    if how == "flags":
-        (shard,) = context.map(flags, [0])
-        return penchant.Result({"found": penchant.Quantity(0.0)}, {"values": shard["flags"]})
-    if how == "chdir":
-        os.chdir("/")
-    quantity = penchant.Quantity(numbers.get(how, 1.0), count=np.int64(3))
-    return penchant.Result({"found": quantity}, {"values": values}, conventions=conventions)
-
-def flags(context, item):
-    parts = [torch.get_default_dtype() == torch.float32, torch.is_grad_enabled(),
-             torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled(),
-             torch.backends.cudnn.conv.fp32_precision == "ieee", torch.get_num_threads() == 1]
-    return {"flags": np.array(parts, dtype=float)}
-
-def draw(result):
-    if result.options["how"] == "exit in figure":
-        sys.exit(0)
-    if result.options["how"] == "change":
-        result.arrays["values"] *= 1000
-    return {}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Odd]
-"""
-HOOK = """
-import sys
-import penchant
-
-@penchant.hookimpl
-def penchant_job_finished(run, job, result):
-    sys.exit(0)
-"""
-
 
 def odd(folder, *hows, **settings):
     probes = [{"name": "odd", "how": how, "label": how} for how in hows]
@@ -102,7 +23,7 @@ def statuses(run):
 
 @pytest.mark.parametrize("how", ["float32", "tensor", "count"])
 def test_numbers_of_numpy_and_torch_are_accepted(tmp_path, install, how):
-    install("odd", ODD)
+    install("odd")
     found = odd(tmp_path, how).results()[0]
     assert found.status == "done"
     assert found.quantities["found"].value == 1.5
@@ -121,7 +42,7 @@ def test_numbers_of_numpy_and_torch_are_accepted(tmp_path, install, how):
     ],
 )
 def test_what_cannot_be_stored_fails_its_job_only(tmp_path, install, how, message):
-    install("odd", ODD)
+    install("odd")
     run = odd(tmp_path, how, "fine")
     assert statuses(run) == {how: "failed", "fine": "done"}
     assert message in run.results(probe=how)[0].error
@@ -129,13 +50,13 @@ def test_what_cannot_be_stored_fails_its_job_only(tmp_path, install, how, messag
 
 
 def test_arrays_may_have_any_name(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     found = odd(tmp_path, "name").results()[0]
     assert set(found.arrays) == {"file", "allow_pickle"}
 
 
 def test_exit_in_a_figure_or_a_change_of_an_array_leaves_the_numbers(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     run = odd(tmp_path, "exit in figure", "change", "fine")
     assert run.done
     for how in ("exit in figure", "change"):
@@ -146,38 +67,38 @@ def test_exit_in_a_figure_or_a_change_of_an_array_leaves_the_numbers(tmp_path, i
 
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_exit_in_a_listener_ends_nothing(tmp_path, install, executor):
-    install("odd", ODD)
-    install("leaving", HOOK)
+    install("odd")
+    install("leaving")
     with pytest.warns(UserWarning, match="plugin leaving 1.0 failed in penchant_job_finished"):
         run = odd(tmp_path, "float32", "count", executor=executor, workers=2)
     assert run.done
 
 
 def test_a_listener_that_fails_ends_nothing_where_warnings_are_errors(tmp_path, install):
-    install("odd", ODD)
-    install("leaving", HOOK)
+    install("odd")
+    install("leaving")
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         assert odd(tmp_path, "fine", "count").done
 
 
 def test_a_listener_that_empties_the_record_loses_no_job(tmp_path, install):
-    install("odd", ODD)
-    install("greedy", HOOK.replace("sys.exit(0)", "run.record.clear()"))
+    install("odd")
+    install("clearing")
     run = odd(tmp_path, "fine", "count")
     assert run.done
     assert len(penchant.read(run.folder).results()) == 2
 
 
 def test_exit_code_is_zero_only_when_every_job_is_done(command, install, tmp_path):
-    install("odd", ODD)
+    install("odd")
     done = command("probe", "odd", "-o", "how=exit", "--executor", "serial")
     assert done.returncode == 1
     assert "SystemExit" in done.stderr
 
 
 def test_a_distribution_without_metadata_is_disabled(install, tmp_path):
-    site = install("odd", ODD)
+    site = install("odd")
     for name, text in (("bare", None), ("empty", "")):
         info = site / f"penchant_{name}-1.0.dist-info"
         info.mkdir()
@@ -191,37 +112,21 @@ def test_a_distribution_without_metadata_is_disabled(install, tmp_path):
 
 
 def test_a_plugin_cannot_take_the_executors_away(install):
-    install(
-        "greedy",
-        """
-        import attrs
-        import penchant
-
-        @attrs.frozen
-        class Serial(penchant.Executor):
-            \"\"\"Another one.\"\"\"
-            name = "serial"
-            target = "penchant_greedy:start"
-
-        @penchant.hookimpl
-        def penchant_executors():
-            return [Serial]
-        """,
-    )
+    install("greedy")
     assert discovery.load().find("executor", "serial").distribution == "penchant"
     greedy = discovery.load().find("executor", "penchant-greedy/serial")
     assert greedy.distribution == "penchant-greedy"
 
 
 def test_what_a_plugin_prints_does_not_end_up_in_json(install, command):
-    install("odd", "print('hello from a plugin')\n" + ODD)
+    install("odd", prefix="print('hello from a plugin')\n")
     done = command("list", "--json")
     assert json.loads(done.stdout)
     assert "hello from a plugin" in done.stderr
 
 
 def test_a_job_that_kills_its_worker_never_runs_in_the_main_process(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     for _ in range(2):
         run = odd(tmp_path, "kill", "fine", executor="processes", workers=2)
         assert statuses(run) == {"kill": "failed", "fine": "done"}
@@ -229,7 +134,7 @@ def test_a_job_that_kills_its_worker_never_runs_in_the_main_process(tmp_path, in
 
 
 def test_data_changed_in_place_changes_no_other_job(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     data = [{"name": "import", "factory": testing.SAMPLES}]
     probes = [
         {"name": "odd", "how": how, "label": label, "datasets": ["import"]}
@@ -266,13 +171,13 @@ EXPECTED = [1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
 
 
 def test_the_policy_is_the_same_in_serial_and_processes(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     assert flags_of(tmp_path, "serial") == EXPECTED
     assert flags_of(tmp_path, "processes") == EXPECTED
 
 
 def test_the_policy_is_set_whatever_the_caller_has_set(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     torch.set_default_dtype(torch.float64)
     try:
         with torch.autocast("cpu"), torch.no_grad():
@@ -283,7 +188,7 @@ def test_the_policy_is_set_whatever_the_caller_has_set(tmp_path, install):
 
 
 def test_the_new_settings_of_precision_are_read_and_put_back(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32"
@@ -295,7 +200,7 @@ def test_the_new_settings_of_precision_are_read_and_put_back(tmp_path, install):
 
 
 def test_a_probe_that_changes_the_folder_does_not_move_the_run(tmp_path, install, monkeypatch):
-    install("odd", ODD)
+    install("odd")
     monkeypatch.chdir(tmp_path)
     raw = {"probes": [{"name": "odd", "how": "chdir"}], "executor": "serial"}
     run = penchant.run(raw, out="relative")
@@ -303,20 +208,9 @@ def test_a_probe_that_changes_the_folder_does_not_move_the_run(tmp_path, install
 
 
 def test_a_dataset_may_start_processes_of_its_own(tmp_path, install):
-    install("odd", ODD)
+    install("odd")
     data = [{"name": "import", "factory": "penchant_loading:make"}]
-    install(
-        "loading",
-        """
-        import multiprocessing
-        import torch
-
-        def make():
-            with multiprocessing.get_context("fork").Pool(1) as pool:
-                pool.map(abs, [1])
-            return torch.zeros(10, 2), torch.arange(10) % 2
-        """,
-    )
+    install("loading")
     probe = {"name": "odd", "how": "mean", "datasets": ["import"]}
     raw = {"datasets": data, "probes": [probe], "seeds": [0, 1], "workers": 2}
     assert penchant.run({**raw, "executor": "processes"}, out=tmp_path / "run").done

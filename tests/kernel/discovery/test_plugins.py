@@ -1,26 +1,13 @@
 """Discovery: what is wrong with one plugin is said, and hurts no other."""
 
 import importlib.metadata
+from pathlib import Path
 
 import penchant
 import pytest
 from penchant.plugins import discovery
 
-PROBE = """
-import attrs
-import penchant
-
-@attrs.frozen
-class Found(penchant.Probe):
-    \"\"\"A probe that is found.\"\"\"
-    name = "found"
-    target = "os.path:join"
-    samples: int = penchant.option(1, "how many")
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Found]
-"""
+PROBE = (Path(__file__).parents[2] / "fixtures/plugins/penchant_good.py").read_text()
 
 
 def plugin(name):
@@ -43,7 +30,7 @@ def test_what_an_estimator_uses_is_a_tuple():
 
 
 def test_a_plugin_is_found_with_its_version(install):
-    install("good", PROBE, version="2.3")
+    install("good", version="2.3")
     registration = discovery.load().find("probe", "found")
     assert (registration.distribution, registration.version) == ("penchant-good", "2.3")
 
@@ -124,7 +111,7 @@ def test_a_plugin_for_another_kernel_is_not_even_imported(install):
 
 
 def test_a_requirement_whose_marker_does_not_hold_is_passed_over(install):
-    install("good", PROBE, requires="penchant>=99; python_version < '3'")
+    install("good", requires="penchant>=99; python_version < '3'")
     assert plugin("good").status == "loaded"
 
 

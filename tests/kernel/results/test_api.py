@@ -136,34 +136,6 @@ def test_workers_take_devices_in_turn(monkeypatch):
         resolve_device("cuda:2", 0)
 
 
-TRAINED = """
-import attrs
-import penchant
-import torch
-
-@attrs.frozen
-class Trained(penchant.Probe):
-    \"\"\"Looks at networks along training.\"\"\"
-    name = "trained"
-    needs = ("architecture", "dataset")
-    takes = ("fresh", "trained")
-    target = "penchant_trained:run"
-    quantities = {"last": "last step"}
-    arrays = {"steps": "of the networks", "norms": "of their parameters"}
-    presets = {"quick": {}}
-    steps: tuple[int, ...] = penchant.option((), "where to look")
-
-def run(options, context):
-    seen = [(step, float(sum(p.detach().square().sum() for p in network.parameters()))) for step, network in context.trained(options.steps or None)]
-    steps, norms = zip(*seen)
-    return penchant.Result({"last": penchant.Quantity(steps[-1])}, {"steps": steps, "norms": norms})
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Trained]
-"""
-
-
 def trained(folder, **changes):
     raw = {
         "architectures": [{"name": "import", "factory": testing.TINY, **changes.pop("own", {})}],
@@ -176,7 +148,7 @@ def trained(folder, **changes):
 
 
 def test_training_is_shared_resumed_and_observed_at_any_step(tmp_path, install):
-    install("trained", TRAINED)
+    install("trained")
     training = {"steps": 40, "batch": 30, "learning_rate": 0.2, "momentum": 0.9}
     few = trained(tmp_path / "few", training=training, probe={"steps": [0, 7, 40]}).results()[0]
     raw = [{"name": "trained", "label": "late"}, {"name": "trained", "steps": [0, 7, 25, 40]}]
@@ -189,19 +161,19 @@ def test_training_is_shared_resumed_and_observed_at_any_step(tmp_path, install):
 
 
 def test_networks_are_dropped_when_asked(tmp_path, install):
-    install("trained", TRAINED)
+    install("trained")
     trained(tmp_path / "run", training={"steps": 2}, keep_networks=False)
     assert not (tmp_path / "run" / "networks").exists()
 
 
 def test_steps_beyond_the_training_are_refused(tmp_path, install):
-    install("trained", TRAINED)
+    install("trained")
     failed = trained(tmp_path / "run", training={"steps": 5}, probe={"steps": [9]}).results()[0]
     assert failed.error == "the training has 5 steps, found steps 9 to 9"
 
 
 def test_a_sweep_keeps_the_rate_with_the_smallest_test_error(tmp_path, install):
-    install("trained", TRAINED)
+    install("trained")
     swept = trained(
         tmp_path / "swept", training={"epochs": 5, "batch": 10, "learning_rates": [1e-6, 0.3]}
     ).results()[0]
@@ -213,7 +185,7 @@ def test_a_sweep_keeps_the_rate_with_the_smallest_test_error(tmp_path, install):
 
 
 def test_weights_replace_training_and_a_mismatch_lists_names(tmp_path, install):
-    install("trained", TRAINED)
+    install("trained")
     network = testing.tiny_network((4,), 3)
     torch.save(network.state_dict(), tmp_path / "good.pt")
     good = trained(tmp_path / "good", own={"weights": str(tmp_path / "good.pt")}).results()[0]
