@@ -299,35 +299,6 @@ def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
     return _plain(np.sqrt(variance))
 
 
-def jackknife_bias(
-    whole: Numbers,
-    replicates: Numbers,
-    axis: int = 0,
-) -> Value:
-    """The bias of order 1/n of a statistic: (n - 1) (mean t_i - t); take it away from the value.
-
-    Args:
-        whole: The statistic of all parts.
-        replicates: The statistic with each part left out once, along `axis`.
-        axis: The axis of replicates.
-
-    Returns:
-        The bias.
-
-    >>> values = np.array([1.0, 2.0, 3.0, 6.0])
-    >>> without = [np.delete(values, part).var() for part in range(4)]
-    >>> biased = values.var()
-    >>> mended = biased - jackknife_bias(biased, without)
-    >>> math.isclose(mended, values.var(ddof=1))
-    True
-    """
-    numbers = _numbers(replicates)
-    count = _count(numbers, axis)
-    away = numbers.mean(axis) - _numbers(whole)
-    bias = (count - 1) * away
-    return _plain(bias)
-
-
 # ---- rank correlation
 
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from typing import Any
 
 import torch
-from penchant_numerics.class_means import cross_class_weights, mean_gradients
+from penchant_class_structure.numerics.class_means import cross_class_weights, mean_gradients
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.tangent_kernels import tangent_kernel

@@ -8,7 +8,6 @@ from penchant_numerics.data import Samples
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.gauss_newton_gram import gauss_newton_gram, gauss_newton_spectrum
 from penchant_numerics.hessian import Hessian, residual
-from penchant_numerics.multi_device import OverDevices
 from penchant_numerics.sample_traces import sample_traces
 from penchant_numerics.sequence_columns import (
     drawn_labels,
@@ -168,14 +167,6 @@ def test_the_factor_is_a_root():
         assert away(V @ V.T, dense_gauss_newton(network, data)) < 1e-12
         v = torch.randn(2, G.size, dtype=torch.float64)
         assert away(factor.adjoint(v), v @ V) < 1e-12
-
-
-def test_devices_share_products():
-    network, data = build()
-    two = [torch.device("cpu"), torch.device("cpu")]
-    for kind in (Hessian, GaussNewton):
-        shared = OverDevices(kind, network, data, devices=two, batch=2)
-        assert away(shared.dense(), kind(network, data).dense()) < 1e-12
 
 
 def test_without_labels_all_positions_count():

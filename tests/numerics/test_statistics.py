@@ -136,13 +136,6 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     np.testing.assert_allclose(statistics.jackknife(without), stats.sem(values), rtol=1e-13)
 
 
-def test_the_jackknife_takes_away_the_bias_of_a_variance():
-    values = np.random.default_rng(0).normal(size=12)
-    without = [np.delete(values, each).var() for each in range(12)]
-    mended = values.var() - statistics.jackknife_bias(values.var(), without)
-    assert mended == pytest.approx(values.var(ddof=1), rel=1e-12)
-
-
 def pairs(count, correlation, repetitions, seed=0):
     random = np.random.default_rng(seed)
     x = random.normal(size=(repetitions, count))

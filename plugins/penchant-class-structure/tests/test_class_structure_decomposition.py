@@ -4,6 +4,7 @@
 import pytest
 import torch
 from penchant_class_structure.numerics import decomposition as decompositions
+from penchant_class_structure.numerics.class_means import cross_class_weights
 from penchant_class_structure.numerics.decomposition import (
     PARTS,
     Decomposition,
@@ -14,7 +15,6 @@ from penchant_class_structure.numerics.decomposition import (
 )
 from penchant_class_structure.numerics.sample_space import matrix_bytes, sample_space
 from penchant_numerics import memory
-from penchant_numerics.class_means import cross_class_weights
 from penchant_numerics.eigenpairs import leading_pairs
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.spectra import share_in_span

@@ -17,10 +17,14 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from penchant_numerics import memory
-from penchant_numerics.class_means import CrossClassWeights, cross_class_weights, mean_gradients
 from penchant_numerics.operators import Operator
 from torch import Tensor, nn
 
+from penchant_class_structure.numerics.class_means import (
+    CrossClassWeights,
+    cross_class_weights,
+    mean_gradients,
+)
 from penchant_class_structure.numerics.sample_space import SampleSpace, inner_products
 
 PARTS = ("class", "cross", "within", "diagonal")

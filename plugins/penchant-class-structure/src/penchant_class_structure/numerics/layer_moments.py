@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, fields
 
 import torch
 from penchant_numerics import memory
-from penchant_numerics.class_means import cross_class_weights
 from penchant_numerics.layer_features import TangentFeatures
 from penchant_numerics.layer_passes import (
     LayerPass,
@@ -31,6 +30,8 @@ from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
+
+from penchant_class_structure.numerics.class_means import cross_class_weights
 
 _TRIED = 4  # samples on which the gradient of a layer is compared with errors times inputs
 _LARGEST_PASS = 128  # samples

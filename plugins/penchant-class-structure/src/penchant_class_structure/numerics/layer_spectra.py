@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from penchant_numerics.knockouts import knock_out_matrix, range_basis
 from torch import Tensor
 
+from penchant_class_structure.numerics.knockouts import knock_out_matrix, range_basis
 from penchant_class_structure.numerics.layer_moments import ClassSums, LayerMoments
 
 _ZERO = 1e-10  # of the largest eigenvalue: smaller ones are rounding

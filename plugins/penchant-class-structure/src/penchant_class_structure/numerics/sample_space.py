@@ -19,12 +19,13 @@ from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.moments import accumulation_dtype
-from penchant_numerics.multi_device import multi_device
 from penchant_numerics.operators import Dense, Factor, Operator
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
+
+from penchant_class_structure.numerics.multi_device import multi_device
 
 TABLES = 4  # matrices of the size of K that are held at once, with those of its decomposition
 ROWS_SHARE = 0.5  # of the budget, for vectors of all parameters

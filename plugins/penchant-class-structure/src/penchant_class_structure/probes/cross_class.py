@@ -10,7 +10,6 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs
-from penchant_numerics.multi_device import neighbours
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.cross_class import CrossClass
@@ -19,6 +18,7 @@ from penchant_class_structure.numerics.decomposition import (
     streamed_pair_products,
 )
 from penchant_class_structure.numerics.log_spectra import Smoothing, log_spectra, measure_of
+from penchant_class_structure.numerics.multi_device import neighbours
 from penchant_class_structure.numerics.sample_space import sample_space
 from penchant_class_structure.shared.component_quantities import (
     Components,

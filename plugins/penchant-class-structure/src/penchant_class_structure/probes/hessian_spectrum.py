@@ -22,7 +22,6 @@ from penchant_numerics.kernel_blocks import MOST_OUTPUTS
 from penchant_numerics.lanczos_quadrature import BASIS_SHARE
 from penchant_numerics.losses import OwnGaussNewton
 from penchant_numerics.moments import accumulation_dtype
-from penchant_numerics.multi_device import multi_device, neighbours
 from penchant_numerics.operators import Dense, Operator
 from penchant_numerics.sequence_columns import (
     DRAWS,
@@ -47,6 +46,7 @@ from torch import Tensor, nn
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.numerics.influence import stderr_of
+from penchant_class_structure.numerics.multi_device import multi_device, neighbours
 from penchant_class_structure.numerics.negative_mass import negative_mass
 from penchant_class_structure.shared.measured_network import (
     chosen,

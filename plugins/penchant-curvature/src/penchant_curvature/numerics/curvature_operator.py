@@ -72,10 +72,6 @@ class Curvature(Operator):
         """<A, A>."""
         return self.inner(self)
 
-    def frobenius_norm(self) -> float:
-        """|A|."""
-        return math.sqrt(self.squared_norm)
-
     def frobenius_distance(self, other: Any, *, relative: bool = False) -> float:
         """|A - B|, or over |A| with `relative`.
 

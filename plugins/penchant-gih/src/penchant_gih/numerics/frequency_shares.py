@@ -80,18 +80,13 @@ def frequencies(shape: Sequence[int], *, device: torch.device | str) -> Tensor:
     return squares.sqrt()
 
 
-def low_share(moment: Tensor, shape: Sequence[int]) -> float:
-    """Share of the trace at frequencies of at most an eighth of a cycle a pixel.
+def low_part(found: Tensor, shape: Sequence[int]) -> float:
+    """Share of energies of the grid at frequencies of at most an eighth of a cycle per pixel.
 
-    >>> low_share(torch.eye(64, device="cpu", dtype=torch.float64), (1, 8, 8))
+    >>> moment = torch.eye(64, device="cpu", dtype=torch.float64)
+    >>> low_part(energies(moment, (1, 8, 8)), (1, 8, 8))
     0.078125
     """
-    spectrum = energies(moment, shape)
-    return low_part(spectrum, shape)
-
-
-def low_part(found: Tensor, shape: Sequence[int]) -> float:
-    """The same share, of energies of the grid."""
     lengths = frequencies(shape, device=found.device)
     slow = found[lengths <= LOW]
     share = slow.sum() / found.sum()

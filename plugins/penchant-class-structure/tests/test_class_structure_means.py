@@ -3,8 +3,9 @@
 
 import pytest
 import torch
-from penchant_numerics import class_means, memory
-from penchant_numerics.class_means import cross_class_weights, mean_gradients
+from penchant_class_structure.numerics import class_means
+from penchant_class_structure.numerics.class_means import cross_class_weights, mean_gradients
+from penchant_numerics import memory
 from penchant_numerics.linearisation import Outputs
 from torch import nn
 from torch.func import functional_call, jacrev

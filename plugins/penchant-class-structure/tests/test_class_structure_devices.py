@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from penchant_class_structure.numerics.multi_device import OverDevices, multi_device, neighbours
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
-from penchant_numerics.multi_device import OverDevices, multi_device, neighbours
 from penchant_testing import emulated_device
 from torch import nn
 
@@ -111,3 +111,17 @@ def test_neighbours_follow_the_first_device_and_are_not_invented():
         neighbours(first, 3)
     with pytest.raises(ValueError, match="at most 1, the number available, found 2"):
         neighbours(torch.device("cpu"), 2)
+
+
+def test_devices_share_the_products_of_sequences():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        tokens, labels = torch.randint(0, 5, (6, 4)), torch.randint(0, 5, (6, 4))
+        network = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 5))
+    labels[0, 1:] = -100  # a shorter sequence
+    network = network.double().eval()
+    two = [torch.device("cpu"), torch.device("cpu")]
+    for kind in (Hessian, GaussNewton):
+        shared = OverDevices(kind, network, (tokens, labels), devices=two, batch=2)
+        expected = kind(network, (tokens, labels)).dense()
+        torch.testing.assert_close(shared.dense(), expected, rtol=1e-10, atol=1e-12)
