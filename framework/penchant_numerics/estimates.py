@@ -85,6 +85,36 @@ class Directions:
         rows = self.rows.to(self.eigenvalues.dtype)
         return rows.T @ rows / len(rows)
 
+    def left_out_spectra(self) -> Tensor | None:
+        """Eigenvalues (groups, k), descending, without one group of networks at a time.
+
+        None where neither `jackknife` nor two or more `parts` are known.
+        """
+        if self.jackknife is not None:
+            return self.jackknife
+        if self.parts is None or len(self.parts) < 2:
+            return None
+        return spectra_without_each(self.parts, len(self.eigenvalues))
+
+
+def spectra_without_each(moments: Tensor, rank: int) -> Tensor:
+    """Eigenvalues (groups, rank), descending, of the mean of all moments but one, for each one.
+
+    Args:
+        moments: Moments (groups, D, D) of groups of nearly equal size, which weigh the same.
+        rank: How many eigenvalues.
+
+    >>> moments = torch.stack([torch.eye(2, device="cpu"), 3 * torch.eye(2, device="cpu")])
+    >>> spectra_without_each(moments, 1).tolist()
+    [[3.0], [1.0]]
+    """
+    total = moments.sum(0)
+    spectra = []
+    for moment in moments:
+        values = torch.linalg.eigvalsh((total - moment) / (len(moments) - 1))
+        spectra.append(values.flip(0)[:rank])
+    return torch.stack(spectra)
+
 
 @runtime_checkable
 class LayerCurvature(Protocol):

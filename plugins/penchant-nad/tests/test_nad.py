@@ -331,8 +331,8 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
     known = {"trace": float(values.sum()), "trace_stderr": None, "networks": 120}
     bare = Directions(values, vectors, **known)
     with_parts = Directions(values, vectors, parts=parts, matrix=parts.mean(0), **known)
-    assert nad.left_out_spectra(bare) is None
-    left_out = nad.left_out_spectra(with_parts)
+    assert bare.left_out_spectra() is None
+    left_out = with_parts.left_out_spectra()
     assert left_out.shape == (6, 5)
     np.testing.assert_allclose(left_out.mean(0), values, rtol=0.2)
     quantities = nad._quantities(with_parts, left_out, None, torch.Generator())

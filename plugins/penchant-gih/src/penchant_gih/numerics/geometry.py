@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 import torch
-from penchant_numerics.estimates import Directions
+from penchant_numerics.estimates import Directions, spectra_without_each
 from penchant_numerics.moments import SecondMoment, descending_eigh
 from torch import Tensor
 
@@ -124,16 +124,9 @@ class Geometry:
 
 def left_out_spectra(parts: Tensor, rank: int) -> Tensor | None:
     """Eigenvalues (parts, rank), descending, of G with one part left out; None for large inputs."""
-    count, size = parts.shape[:2]
-    if size > LARGEST_JACKKNIFE:
+    if parts.shape[1] > LARGEST_JACKKNIFE:
         return None
-    # All parts but one.
-    total = parts.sum(0)
-    spectra = []
-    for part in parts:
-        values = torch.linalg.eigvalsh((total - part) / (count - 1))
-        spectra.append(values.flip(0)[:rank])
-    return torch.stack(spectra)
+    return spectra_without_each(parts, rank)
 
 
 def flipped(matrix: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ from penchant_gih.shared.one_network import gradients_at_samples, over_samples, 
 from penchant_gih.shared.preferred_directions import (
     independent_parts,
     matrix_of,
-    parts_of,
     refuse_zero,
 )
 from penchant_gih.shared.probing import scalar_outputs
@@ -55,7 +54,8 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         )
     # What an architecture without preferred directions would show.
     null = _null(directions, context, options)
-    spectra = left_out(directions)
+    spectra = directions.left_out_spectra()
+    assert spectra is not None  # `_answer` and `_of_gradients` see to it
     arrays = _arrays(directions, spectra, null, options.keep)
     quantities = _quantities(directions, spectra, null)
     # Which waves it sees, where inputs are images or signals.
@@ -141,22 +141,6 @@ def _null(found: Directions, context: penchant.Context, options: AverageGeometry
         generator=stream,
         draws=options.null_draws,
     )
-
-
-def left_out(found: Directions) -> Tensor:
-    """Eigenvalues (parts, rank), descending, with one part of the networks left out at a time."""
-    if found.jackknife is not None:
-        return found.jackknife
-    # Large inputs: the estimator left this to its callers.
-    parts = parts_of(found)
-    total = parts.sum(0)
-    others = len(parts) - 1
-    rank = len(found.eigenvalues)
-    spectra = []
-    for part in parts:
-        values = torch.linalg.eigvalsh((total - part) / others)
-        spectra.append(values.flip(0)[:rank])
-    return torch.stack(spectra)
 
 
 def _entry_stderr(parts: Tensor) -> Tensor:

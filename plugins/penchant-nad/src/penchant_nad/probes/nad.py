@@ -40,7 +40,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
         "directions": moment.vectors[: options.keep],
     }
     # How sure eigenvalues are, where the estimator tells.
-    left_out = left_out_spectra(moment)
+    left_out = moment.left_out_spectra()
     if left_out is not None:
         arrays["eigenvalues-stderr"] = participation.eigenvalue_stderr(left_out)
     if moment.residuals is not None:
@@ -132,23 +132,6 @@ def _matrix(found: Directions) -> Tensor:
             "store_matrix needs an estimator that has the whole matrix, found leading pairs only"
         )
     return matrix
-
-
-def left_out_spectra(found: Directions) -> Tensor | None:
-    """Eigenvalues (parts, k) with one part of the networks left out, where the answer allows it."""
-    if found.jackknife is not None:
-        return found.jackknife
-    if found.parts is None or len(found.parts) < 2:
-        return None
-
-    # Parts of nearly equal size have nearly equal weight.
-    total = found.parts.sum(0)
-    spectra = []
-    for part in found.parts:
-        others = (total - part) / (len(found.parts) - 1)
-        values = torch.linalg.eigvalsh(others).flip(0)
-        spectra.append(values[: len(found.eigenvalues)])
-    return torch.stack(spectra)
 
 
 def _null(found: Directions, context: penchant.Context) -> Tensor | None:
