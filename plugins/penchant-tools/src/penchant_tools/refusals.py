@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
 
 from penchant.components.targets import resolve
 from penchant.errors import Error
@@ -13,9 +18,7 @@ from penchant.execution.attempts import call_probe
 from penchant.execution.context import Context
 from penchant.execution.devices import resolve_device
 from penchant.execution.environment import isolated
-from penchant.execution.failures import TimeLimitError
 from penchant.execution.fitting import check_fit
-from penchant.execution.limits import time_limit
 from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
 
@@ -68,15 +71,50 @@ def tried(job: Job, folder: Path, seconds: float) -> str:
     Returns:
         What the job would fail with; empty where it began well.
     """
-    pool = JobTimer(time.perf_counter, lambda estimate: None)
-    began = time.perf_counter()
+    pool = JobTimer(time.process_time, lambda estimate: None)
+    reached: list[bool] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            reason = refusal(job, folder, pool=pool, limit=time_limit(seconds, folder))
-    except TimeLimitError:
+            reason = refusal(job, folder, pool=pool, limit=_processor_limit(seconds, reached))
+    except LongEnoughError:
         return ""
     # The limit may have been reported in other words, and answers that stand for others may fail
     # where those of a run do not.
-    stopped = time.perf_counter() - began >= seconds
-    return "" if stopped or pool.skipped else reason
+    return "" if reached or pool.skipped else reason
+
+
+class LongEnoughError(BaseException):
+    """A probe has run for long enough; none can catch it by accident."""
+
+
+@contextlib.contextmanager
+def _processor_limit(seconds: float, reached: list[bool]) -> Iterator[None]:
+    """Raise when the processor has worked for some seconds: a busy machine changes nothing.
+
+    Then once more every second, because what is raised in a destructor goes no further.
+
+    Args:
+        seconds: The limit.
+        reached: Is not empty once it was reached.
+
+    Yields:
+        Nothing.
+    """
+    # Signals reach the main thread only, and not every system has timers.
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def over(signum: int, frame: FrameType | None) -> None:
+        reached.append(True)
+        raise LongEnoughError
+
+    before = signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
