@@ -34,7 +34,8 @@ check: $(VENV)/.installed  ## lint, format, types, architecture
 	$(BIN)/lint-imports --no-logo || $(BIN)/lint-imports
 
 bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machine
-	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@failed=0; for file in tests/benchmarks/bench_*.py; do echo "== $$file"; start=$$SECONDS; \
+	  $(BIN)/python $$file || { echo "failed: $$file"; failed=1; }; echo "   $$((SECONDS - start)) s"; done; exit $$failed
 
 golden: $(VENV)/.installed  ## numbers of every quick preset and the public surface, compared with what is stored
 	$(BIN)/python tests/golden.py

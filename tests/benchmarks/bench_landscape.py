@@ -15,6 +15,7 @@ import torch
 from penchant_landscape.numerics.langevin import Density, langevin
 from penchant_landscape.numerics.network_energy import NetworkEnergy
 from penchant_numerics.data import Samples
+from targets import at_least, at_most
 from torch import nn
 from torch.nn import functional
 
@@ -79,11 +80,12 @@ def compare(case: tuple[int, int, int], rounds: int, steps: int) -> None:
     one = min(gradient)
     alone, together = ((min(long[each]) - min(short[each])) / (3 * steps) for each in (1, CHAINS))
     setup = min(short[CHAINS]) - steps * together
+    step, speed = together / CHAINS / one, CHAINS * alone / together
     print(
         f"  {inputs:3}-{hidden}-10, {size:6,} parameters, {count:4} samples: step of one chain "
-        f"{alone / one:.2f} gradients, of a chain in a stack {together / CHAINS / one:.2f} (target: "
-        f"at most 1.3); {CHAINS} chains stacked {CHAINS * alone / together:.2f} times as fast "
-        f"(target: 2); set-up, once: {setup / one:.0f} gradients"
+        f"{alone / one:.2f} gradients, of a chain in a stack {step:.2f} {at_most(step, 1.3)}; "
+        f"{CHAINS} chains stacked {speed:.2f} times as fast {at_least(speed, 2)}; "
+        f"set-up, once: {setup / one:.0f} gradients"
     )
 
 

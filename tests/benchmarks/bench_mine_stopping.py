@@ -1,7 +1,9 @@
 """Mutual information: when training stops, against the rule that any gain of any network counts.
 
 Both rules see the same pairs and networks, side by side. Steps are counted beside CPU seconds,
-because machines are shared: a step of one network is the unit.
+because machines are shared: a step of one network is the unit. With 20 dimensions the value still
+rises at a third of the steps: a rule that stops there (0.5 standard errors, 3 checks) has a bias of
+-0.75 instead of -0.62 over 6 seeds, whose spread is 0.07.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import torch
 from penchant_mine.numerics.information import stacked_training
 from penchant_mine.numerics.information.known_information import correlated_gaussians
 from penchant_numerics.estimates import Information
+from targets import at_most
 from torch import Tensor
 
 TASKS = ((1, 0.5), (1, 0.9), (5, 0.7), (20, 0.5))  # dimensions, correlation
@@ -91,9 +94,11 @@ def compare(samples: int, seeds: int) -> None:
                 before.append(measured(x, z, seed, patience=10))
             after.append(measured(x, z, seed))
         rows = [row("any gain", before, truth), row("as it is", after, truth)]
+        steps = rows[1][1] / rows[0][1]
+        print(f"  as it is / any gain: steps {steps:.2f} {at_most(steps, 0.33)}", flush=True)
         totals += torch.tensor(rows, device="cpu", dtype=torch.float64)
     seconds, steps = (totals[1] / totals[0]).tolist()
-    print(f"as it is / any gain: seconds {seconds:.2f}, steps {steps:.2f} (aim: at most 0.33)")
+    print(f"all tasks: seconds {seconds:.2f}, steps {steps:.2f} {at_most(steps, 0.33)}")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import torch
 from penchant_numerics.tangent_kernels import tangent_kernel
+from targets import at_least, at_most
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
@@ -168,8 +169,8 @@ def compare(
         print(
             f"{name}, {len(x)} samples: {ours.clock:.3f} s, "
             f"{theirs.clock / ours.clock:.1f} times as fast as {peer} "
-            f"(processor {ours.processor:.3f} s, {theirs.processor / ours.processor:.1f} times; "
-            f"target {peers[peer]:g})",
+            f"(processor {ours.processor:.3f} s, {theirs.processor / ours.processor:.1f} times) "
+            f"{at_least(theirs.processor / ours.processor, peers[peer])}",
             flush=True,
         )
 
@@ -186,7 +187,7 @@ def sizes(counts: tuple[int, ...] = (100, 200, 400), rounds: int = 5) -> None:
         exponent = math.log(large / small) / math.log(after / before)
         print(
             f"6 x 80 MLP, {before} to {after} samples: processor {small:.3f} to {large:.3f} s, "
-            f"exponent {exponent:.2f} (target at most 2)",
+            f"exponent {exponent:.2f} {at_most(exponent, 2)}",
             flush=True,
         )
 
@@ -206,9 +207,10 @@ def memory() -> None:
     start = time.process_time()
     K = tangent_kernel(network, x)
     seconds = time.process_time() - start
+    peak = peak_gibibytes()
     print(
         f"6 x 80 MLP, 1,000 samples: {len(K):,} rows in {seconds:.1f} s of the processor, "
-        f"{peak_gibibytes():.2f} GiB at most ({before:.2f} before; target below 4)",
+        f"{peak:.2f} GiB at most ({before:.2f} before) {at_most(peak, 4)}",
         flush=True,
     )
 
