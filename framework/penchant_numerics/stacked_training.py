@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from penchant_numerics.compilation import compiled
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State, state_of
 from penchant_numerics.peak_memory import LiveBytes
@@ -94,6 +95,8 @@ class Stacked:
         self._step_losses = self._last_losses  # of all networks that made the last step
         self._epoch_losses = self._last_losses.double()
         self._unread: list[tuple[int, list[int], Tensor]] = []  # step, networks, their losses
+        device = self._data.inputs.device
+        self._mean_losses = compiled(self._vectorised_losses, device, steps=self.total)
 
     def _start_optimizer(self) -> None:
         """Make what is trained a leaf of the graph, and an optimiser of it."""
@@ -176,18 +179,15 @@ class Stacked:
 
     def _losses(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Mean losses (networks,) on batches (networks, samples, ...)."""
+        with training_cast(inputs.device):
+            return self._mean_losses(self._state, inputs, labels)
 
-        def loss(
-            state: State,
-            own_inputs: Tensor,
-            own_labels: Tensor,
-        ) -> Tensor:
-            outputs = functional_call(self.module, state, (own_inputs,))
+    def _vectorised_losses(self, state: State, inputs: Tensor, labels: Tensor) -> Tensor:
+        def loss(own_state: State, own_inputs: Tensor, own_labels: Tensor) -> Tensor:
+            outputs = functional_call(self.module, own_state, (own_inputs,))
             return self.loss(outputs, own_labels)
 
-        of_all = torch.vmap(loss)
-        with training_cast(inputs.device):
-            return of_all(self._state, inputs, labels)
+        return torch.vmap(loss)(state, inputs, labels)
 
     def _end_of_step(self, count: int, position: int, until_loss: float) -> None:
         """Networks whose mean loss of an epoch is small enough have come to their end."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from penchant_numerics import losses
+from penchant_numerics.compilation import compiled
 from penchant_numerics.data import Samples
 from penchant_numerics.precision import training_cast
 from penchant_numerics.sequences import IGNORED, are_sequences, as_rows, positions_counted
@@ -112,6 +113,8 @@ class Trainer:
         self._epoch_loss = 0.0
         self._order: Tensor | None = None
         self._unread: list[_Step] = []
+        device = samples.inputs.device
+        self._batch_loss = compiled(self._loss_of, device, steps=self.total)
 
     def run(
         self,
@@ -168,7 +171,7 @@ class Trainer:
         batch = self._batch(position)
         self.optimizer.zero_grad(set_to_none=True)
         with training_cast(batch.inputs.device):
-            loss = self.loss(self.network(batch.inputs), batch.labels)
+            loss = self._batch_loss(batch.inputs, batch.labels)
         loss.backward()
         clip = self.recipe.clip
         if clip is not None:
@@ -181,6 +184,10 @@ class Trainer:
         count = len(batch.labels)
         made = _Step(self.step, position, count, loss.detach())
         self._unread.append(made)
+
+    def _loss_of(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss of a batch."""
+        return self.loss(self.network(inputs), labels)
 
     def _set_learning_rate(self) -> None:
         factor = decay(self.recipe.schedule, self.step, self.total)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics.compilation import compiled
 from penchant_numerics.ensembles import State
 from torch import Generator, Tensor
 
@@ -267,13 +268,14 @@ class _Loop:
         self.since_gain = 0
         self._gained_to = torch.tensor(-math.inf, device=device, dtype=torch.float64)
         self._recent: list[Tensor] = []
+        self._step_scores = compiled(stack.scores, device, steps=recipe.steps)
 
     def advance(self, rows: Tensor) -> None:
         """One step of all networks; the sum of their losses keeps their gradients apart."""
         shifts = shifts_for(rows.shape[1], self.recipe.shifts)
         x, z = self.pairing.pick(rows)
         state = {**self.weights.buffers, **self.weights.learning}
-        scores = self.stack.scores(x, z, shifts, state=state)
+        scores = self._step_scores(x, z, shifts, state=state)
         joint, marginal = scores[:, 0], scores[:, 1:]
         loss = self.bound.loss(joint, marginal)
         # A network that diverges must not take the others along.

@@ -1,0 +1,78 @@
+"""Compiled inner loops: the same computation every step, in fewer and larger kernels.
+
+On CUDA a step of a small network is mostly the launching of kernels, and `torch.compile` fuses
+them. Numbers are equal up to rounding. On a CPU steps stay as they are: compiling takes longer than
+it saves there (`bench_nad.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import ParamSpec
+
+import torch
+from torch import Tensor
+
+WORTHWHILE = 1000  # steps from which compiling, about half a minute, is won back
+
+P = ParamSpec("P")
+
+_device_types: ContextVar[tuple[str, ...]] = ContextVar("devices", default=("cuda",))
+
+
+@contextlib.contextmanager
+def compiling(*device_types: str) -> Iterator[None]:
+    """Compile on these types of devices instead, such as `cpu`; without any, nowhere."""
+    token = _device_types.set(device_types)
+    try:
+        yield
+    finally:
+        _device_types.reset(token)
+
+
+def compiled(
+    function: Callable[P, Tensor], device: torch.device, *, steps: int
+) -> Callable[P, Tensor]:
+    """A function that is called in every step, compiled where that is worthwhile.
+
+    Where torch cannot compile it, or the compiled one fails at its first call, a warning says so
+    and the function is called as it is.
+
+    Args:
+        function: Of tensors of the same shapes in nearly every call.
+        device: Where they are.
+        steps: How often it will be called.
+
+    Returns:
+        A function that gives the same numbers up to rounding.
+    """
+    if device.type not in _device_types.get() or steps < WORTHWHILE:
+        return function
+    # layers that draw do so as they would without
+    fast: Callable[P, Tensor] = torch.compile(function, options={"fallback_random": True})
+    chosen: list[Callable[P, Tensor]] = []
+
+    def call(*args: P.args, **named: P.kwargs) -> Tensor:
+        if chosen:
+            return chosen[0](*args, **named)
+        try:
+            answer = fast(*args, **named)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0]
+            warnings.warn(
+                f"steps are not compiled: {type(error).__name__}: {reason}",
+                stacklevel=2,
+            )
+            # an error of the function itself is raised again here
+            answer = function(*args, **named)
+            chosen.append(function)
+            return answer
+        chosen.append(fast)
+        return answer
+
+    return call

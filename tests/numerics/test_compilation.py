@@ -1,0 +1,130 @@
+"""Compiled steps: equal to rounding, on the devices that profit, and never silently left out."""
+
+import copy
+import warnings
+
+import penchant
+import penchant_testing as testing
+import pytest
+import torch
+from penchant_numerics import compilation
+from penchant_numerics.compilation import compiled, compiling
+from penchant_numerics.data import Samples
+from penchant_numerics.stacked_training import Stacked
+from penchant_numerics.trainer import Trainer
+from torch import nn
+
+# Autograd counts devices at its first backward pass: the emulated one must be there before.
+with testing.emulated_device():
+    pass
+
+CPU = torch.device("cpu")
+# What torch's compiler says of itself.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(autouse=True)
+def always_worthwhile(monkeypatch):
+    monkeypatch.setattr(compilation, "WORTHWHILE", 1)
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.0), nn.Linear(8, 3)).double()
+
+
+def samples():
+    generator = torch.Generator("cpu").manual_seed(0)
+    inputs = torch.randn(20, 6, generator=generator, dtype=torch.float64, device="cpu")
+    return Samples(inputs, torch.arange(20, device="cpu") % 3)
+
+
+RECIPE = penchant.Training(steps=6, batch=8, learning_rate=0.1, momentum=0.9)
+
+
+def trained():
+    trainer = Trainer(network(), samples(), RECIPE, seed=0)
+    trainer.run()
+    return trainer
+
+
+def test_nothing_is_compiled_on_a_cpu_or_for_few_steps(monkeypatch):
+    function = torch.sin
+    assert compiled(function, CPU, steps=10**6) is function
+    monkeypatch.setattr(compilation, "WORTHWHILE", 1000)
+    assert compiled(function, torch.device("cuda"), steps=999) is function
+    assert compiled(function, torch.device("cuda"), steps=1000) is not function
+
+
+def test_a_compiled_training_is_equal_up_to_rounding():
+    plain = trained()
+    with compiling("cpu"), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fast = trained()
+    assert fast._batch_loss != fast._loss_of
+    for name, tensor in plain.network.state_dict().items():
+        torch.testing.assert_close(fast.network.state_dict()[name], tensor, rtol=1e-10, atol=1e-12)
+
+
+def test_a_compiled_stack_is_equal_up_to_rounding():
+    networks = [network(), network()]
+    with torch.no_grad():
+        for parameter in networks[1].parameters():
+            parameter *= 0.5
+
+    def stack():
+        training = Stacked(copy.deepcopy(networks), [samples(), samples()], RECIPE, seeds=[0, 1])
+        training.run()
+        return training.ensemble().state
+
+    plain = stack()
+    with compiling("cpu"), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fast = stack()
+    for name, tensor in plain.items():
+        torch.testing.assert_close(fast[name], tensor, rtol=1e-10, atol=1e-12)
+
+
+def test_what_cannot_be_compiled_is_computed_as_it_is_with_a_warning(monkeypatch):
+    def broken(function, **options):
+        def fail(*args):
+            raise RuntimeError("no compiler\nfound")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", broken)
+    with compiling("cpu"):
+        sine = compiled(torch.sin, CPU, steps=10)
+    one = torch.ones(1, device="cpu")
+    with pytest.warns(UserWarning, match="steps are not compiled: RuntimeError: no compiler$"):
+        assert torch.equal(sine(one), one.sin())
+    assert torch.equal(sine(one), one.sin())  # and says so once
+
+
+def test_an_error_of_the_step_itself_is_raised():
+    def step(x):
+        raise ValueError("wrong shape")
+
+    with compiling("cpu"):
+        broken = compiled(step, CPU, steps=10)
+    with pytest.warns(UserWarning, match="not compiled"), pytest.raises(ValueError, match="wrong"):
+        broken(torch.ones(1, device="cpu"))
+
+
+def test_a_compiled_step_stays_on_its_device(monkeypatch):
+    """The emulated device cannot be compiled for; what would be compiled mixes no devices there."""
+    called = []
+
+    def noted(function, **options):
+        def call(*args):
+            called.append({tensor.device.type for tensor in args})
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", noted)
+    with testing.emulated_device(), compiling("emulated"):
+        data = samples()
+        there = Samples(data.inputs.to("emulated"), data.labels.to("emulated"))
+        Trainer(network().to("emulated"), there, RECIPE, seed=0).run()
+    assert called == [{"emulated"}] * RECIPE.steps
