@@ -14,11 +14,17 @@ from contextvars import ContextVar
 from typing import ParamSpec
 
 import torch
+from penchant_numerics.vectorisation import NotVectorisedWarning, lacks_batching
 from torch import Tensor
 
 WORTHWHILE = 1000  # steps from which compiling, about half a minute, is won back
 
 P = ParamSpec("P")
+
+
+class NotCompiledWarning(NotVectorisedWarning):
+    """Steps are made without a compiler, which takes longer."""
+
 
 _device_types: ContextVar[tuple[str, ...]] = ContextVar("devices", default=("cuda",))
 
@@ -60,12 +66,14 @@ def compiled(
             return chosen[0](*args, **named)
         try:
             answer = fast(*args, **named)
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
+            # smaller batches mend a shortage of memory, and nothing mends a failing device
+            if isinstance(error, RuntimeError) and not lacks_batching(error):
+                raise
             reason = str(error).strip().partition("\n")[0]
             warnings.warn(
                 f"steps are not compiled: {type(error).__name__}: {reason}",
+                NotCompiledWarning,
                 stacklevel=2,
             )
             # an error of the function itself is raised again here

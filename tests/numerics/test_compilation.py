@@ -8,7 +8,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics import compilation
-from penchant_numerics.compilation import compiled, compiling
+from penchant_numerics.compilation import NotCompiledWarning, compiled, compiling
 from penchant_numerics.data import Samples
 from penchant_numerics.stacked_training import Stacked
 from penchant_numerics.trainer import Trainer
@@ -96,7 +96,9 @@ def test_what_cannot_be_compiled_is_computed_as_it_is_with_a_warning(monkeypatch
     with compiling("cpu"):
         sine = compiled(torch.sin, CPU, steps=10)
     one = torch.ones(1, device="cpu")
-    with pytest.warns(UserWarning, match="steps are not compiled: RuntimeError: no compiler$"):
+    with pytest.warns(
+        NotCompiledWarning, match="steps are not compiled: RuntimeError: no compiler$"
+    ):
         assert torch.equal(sine(one), one.sin())
     assert torch.equal(sine(one), one.sin())  # and says so once
 
@@ -107,7 +109,10 @@ def test_an_error_of_the_step_itself_is_raised():
 
     with compiling("cpu"):
         broken = compiled(step, CPU, steps=10)
-    with pytest.warns(UserWarning, match="not compiled"), pytest.raises(ValueError, match="wrong"):
+    with (
+        pytest.warns(NotCompiledWarning, match="not compiled"),
+        pytest.raises(ValueError, match="wrong"),
+    ):
         broken(torch.ones(1, device="cpu"))
 
 
@@ -128,3 +133,17 @@ def test_a_compiled_step_stays_on_its_device(monkeypatch):
         there = Samples(data.inputs.to("emulated"), data.labels.to("emulated"))
         Trainer(network().to("emulated"), there, RECIPE, seed=0).run()
     assert called == [{"emulated"}] * RECIPE.steps
+
+
+def test_a_shortage_of_memory_is_not_taken_for_a_failing_compiler(monkeypatch):
+    def short(function, **options):
+        def fail(*args):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", short)
+    with compiling("cpu"):
+        sine = compiled(torch.sin, CPU, steps=10)
+    with pytest.raises(torch.OutOfMemoryError):
+        sine(torch.ones(1, device="cpu"))
