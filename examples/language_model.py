@@ -61,12 +61,12 @@ def experiment(architecture, dataset, folder, *, layers, quick):
     kernel |= {"ratios": (4,), "permutations": 20}
     proxies = {
         "name": "curvature-proxies",
-        "per_class": 8 if quick else 16,
-        "last": 1 if quick else 2,
+        "per_class": 8,
+        "last": 1,
         "lanczos_steps": 20,
         "estimators": {"curvature": ["ggn", {"name": "kfac", "uncovered": "accept"}]},
     }
-    statistics = {"name": "mine", "steps": 20 if quick else 400, "trainings": 3}
+    statistics = {"name": "mine", "steps": 20 if quick else 200, "trainings": 2}
     statistics |= {"network": "statistics-perceptron:widths=[64]"}
     information = [
         {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant.components.taking import how_taken, takes_sequences, takes_tokens
+from penchant.components.taking import how_taken, takes_data, takes_sequences, takes_tokens
 from penchant.errors import Error
 from penchant.execution.attempts import run_job
 from penchant.results.result import Result
@@ -26,6 +26,7 @@ def check_takes(cls: Any, parts: Mapping[str, Any], folder: Path) -> None:
         parts: The parts of a small run.
         folder: Where it may write.
     """
+    check_data_cell(cls, parts)
     if cls.has_axis("architecture"):
         own = _with_networks(cls, parts)
         files = _saved(cls.name, own, folder)
@@ -37,6 +38,28 @@ def check_takes(cls: Any, parts: Mapping[str, Any], folder: Path) -> None:
         _check_data(cls, parts, TOKENS, "continuous-inputs", takes=takes_tokens(cls), folder=folder)
         sequences = takes_sequences(cls)
         _check_data(cls, parts, SEQUENCES, "one label", takes=sequences, folder=folder)
+
+
+def check_data_cell(cls: Any, parts: Mapping[str, Any]) -> None:
+    """See that a probe is given samples, or can do without, or refuses them, as it says.
+
+    Args:
+        cls: The probe.
+        parts: The parts of a small run.
+    """
+    bare = {name: value for name, value in parts.items() if name not in _AXES}
+    with_data = {**bare, "dataset": {"name": "import", "factory": SAMPLES}}
+    without = {**bare, "dataset": None}
+    how = takes_data(cls)
+    for own, expected in ((with_data, how != "no"), (without, how != "yes")):
+        try:
+            only_job(cls.name, own)
+        except Error as error:
+            assert not expected, f"{cls.name}, data {how!r}: {error}"
+            assert "dataset" in str(error), str(error)
+        else:
+            what = "takes" if own is with_data else "does without"
+            assert expected, f"{cls.name} {what} samples, and says {how!r}"
 
 
 def _with_networks(cls: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
