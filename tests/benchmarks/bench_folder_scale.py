@@ -66,18 +66,28 @@ def published_map(shards, parent):
 
 @attrs.frozen
 class DelayedStore(ShardStore):
-    """Shows answers of others as they were some seconds ago."""
+    """Shows answers only when they are some seconds old."""
 
     delay: float = 0.0
-    seen: dict = attrs.field(factory=dict)
 
     def has(self, shard):
-        """Was the answer there when it was last looked at?"""
-        now = time.monotonic()
-        path = self.path(shard)
+        """Is the answer there, and old enough to be seen?"""
         with contextlib.suppress(FileNotFoundError):
-            return time.time() - path.stat().st_mtime >= self.delay
-        return self.seen.setdefault(shard.number, now) < 0
+            return time.time() - self.path(shard).stat().st_mtime >= self.delay
+        return False
+
+
+class DelayedMap(maps.PublishedMap):
+    """Shows the states of shards as they were some seconds ago."""
+
+    delay = 0.0
+    _read = float("-inf")
+    _older = b""
+
+    def _candidates(self, states):
+        if time.monotonic() - self._read >= self.delay:
+            self._read, self._older = time.monotonic(), states
+        return super()._candidates(self._older)
 
 
 class Worker:
@@ -89,6 +99,8 @@ class Worker:
         self.published.go_to_random_position()
         if delay:
             store = published.store
+            self.published.__class__ = DelayedMap
+            self.published.delay = delay
             self.published.store = DelayedStore(store.folder, store.key, delay=delay)
         self.name = name
         self.clock = clock

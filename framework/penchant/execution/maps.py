@@ -123,15 +123,16 @@ class PublishedMap:
     def finish(self, shard: Shard, claim: Claim) -> None:
         """Note that a shard is done."""
         self._mark(shard, DONE)
-        claim.finish()
+        claim.finish(done=True)
 
     def go_to_random_position(self) -> None:
         """Begin elsewhere than other workers, which would all wait for the same locks."""
         self._position = order.randrange(len(self._shards))
 
     def _may_begin(self, shard: Shard, claim: Claim, attempts: int) -> bool:
-        # Another worker may have done it in the meantime.
-        if self.store.has(shard):
+        # Another worker may have done it in the meantime. A network file system may show its answer
+        # too late, but reads the slot anew when it is locked.
+        if claim.is_done or self.store.has(shard):
             self._mark(shard, DONE)
             return False
         if len(claim.attempts) >= attempts:

@@ -32,6 +32,7 @@ import attrs
 
 SECONDS_TO_EXPLAIN = 5.0  # given to a command to find out how its worker died
 SLOT = 128  # bytes: the names of a few workers
+DONE = "done"  # in a slot: its task has a result
 SHORTEST, LONGEST = 0.005, 0.05  # seconds of a pause
 FOLDERS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
 
@@ -171,7 +172,9 @@ class Claim:
         self._descriptor = descriptor
         self._start = start
         self._worker = worker
-        self.attempts = os.pread(descriptor, SLOT, start).decode().replace("\0", " ").split()
+        names = os.pread(descriptor, SLOT, start).decode().replace("\0", " ").split()
+        self.is_done = names == [DONE]
+        self.attempts = [] if self.is_done else names
 
     def begin(self) -> None:
         """Count an attempt."""
@@ -188,10 +191,10 @@ class Claim:
         """Forget this attempt: it ends for another reason than the task."""
         self._write(self.attempts)
 
-    def finish(self) -> None:
-        """Forget all attempts: the task has a result."""
+    def finish(self, *, done: bool = False) -> None:
+        """Forget all attempts; `done` says to whoever takes the task next that it has a result."""
         _held.discard(self)
-        self._write([])
+        self._write([DONE] if done else [])
 
     def release(self) -> None:
         """Let others have the task."""

@@ -239,6 +239,34 @@ def test_a_shard_is_taken_by_one_worker_and_free_when_it_lets_go(setup):
     assert take(second, "two") is not None
 
 
+def test_a_shard_is_not_done_again_where_its_answer_is_seen_too_late(setup):
+    """As on a network file system: neither the answer nor the state of the shard is visible yet."""
+    queue, setup = setup
+    published = maps.publish(queue, setup, shards(1))
+    shard, claim = take(published, "one")
+    published.finish(shard, claim)
+    claim.release()
+    (published.path / "states").write_bytes(maps.WAITING)
+    assert not published.store.has(shard)
+    assert take(opened(queue, setup), "two") is None
+
+
+def test_looking_for_a_shard_reads_one_file_however_many_are_done(setup, monkeypatch):
+    queue, setup = setup
+    published = maps.publish(queue, setup, shards(*range(300)))
+    for _ in range(299):
+        shard, claim = take(published, "one")
+        published.finish(shard, claim)
+        claim.release()
+    asked = []
+    has = type(published.store).has
+    monkeypatch.setattr(
+        type(published.store), "has", lambda store, shard: asked.append(shard) or has(store, shard)
+    )
+    assert take(opened(queue, setup), "two")[0].number == 299
+    assert len(asked) == 1
+
+
 def test_a_shard_that_crashes_its_workers_fails_with_the_reason(setup):
     queue, setup = setup
     published = maps.publish(queue, setup, shards(1))
