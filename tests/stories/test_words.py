@@ -27,6 +27,8 @@ NAMES = {
     "wanted": "requested or expected",
     "place": "location, folder, position, device or sort_key",
     "places": "locations, folders, positions or devices",
+    "drawer": "sampler",
+    "drawers": "samplers",
     "cure": "hint",
     "kit": "conformance tests",
     "aside": "disabled (plugin) or quarantined (file)",
@@ -144,13 +146,32 @@ def public_names(path):
             yield from (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
 
 
-@pytest.mark.parametrize("package", ["penchant_numerics", "penchant_mine", "penchant_testing"])
+@pytest.mark.parametrize(
+    "package",
+    [
+        "penchant_numerics",
+        "penchant_class_structure",
+        "penchant_curvature",
+        "penchant_gih",
+        "penchant_landscape",
+        "penchant_mine",
+        "penchant_mixed",
+        "penchant_nad",
+        "penchant_representations",
+        "penchant_spectral_bias",
+        "penchant_synthetic",
+        "penchant_tangent",
+        "penchant_testing",
+        "penchant_vision",
+        "penchant_weights",
+    ],
+)
 def test_names_of_python_interfaces(package):
     folder = ROOT / "framework" / package
     if not folder.is_dir():
         folder = ROOT / f"plugins/{package.replace('_', '-')}/src/{package}"
     wrong = []
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         names = {path.stem, *public_names(path)}
         wrong += [f"{path.name}: {why}" for name in sorted(names) for why in found_in_name(name)]
         wrong += [f"{path.name}: {why}" for why in found_whole(path.stem)]
