@@ -37,7 +37,7 @@ def run(
     plugins: Plugins | None = None,
     where: str = "experiment",
 ) -> Run:
-    """Run an experiment and return the run; what was done before is kept.
+    """Run an experiment and return the run; finished jobs are not computed again.
 
     Args:
         experiment: A TOML file, or a dict of the same form.
@@ -45,9 +45,9 @@ def run(
         fresh: Move an old run in this folder aside.
         quick: Run a reduced form: each probe's quick preset.
         progress: Show bars, on a terminal or in a notebook.
-        only: Run only jobs whose id or labels are like one of these patterns.
-        plugins: Where components are found; by default all that are installed.
-        where: What messages call the experiment.
+        only: Run only jobs whose id or labels match one of these patterns.
+        plugins: The plugins with its components; by default all that are installed.
+        where: The name of the experiment in messages.
 
     Returns:
         The run.
@@ -100,9 +100,8 @@ def measure(
 ) -> Result:
     """Measure one thing and return its result; a failure is raised.
 
-    It runs in this process, so that whatever you have defined or patched here is used. With
-    `workers` or `executor` it runs in worker processes, which import everything anew: numbers are
-    the same, unless you have patched something.
+    It runs in this process, with everything you have defined or patched. With `workers` or
+    `executor` it runs in worker processes, which import everything anew.
 
     Args:
         probe: Its name, or a class of your own.
@@ -118,13 +117,13 @@ def measure(
         weights: A file of weights for the architecture, for probes that measure one network; or the
             checkpoints of one training, for curves over its steps: a pattern such as "run/*.pt", a
             folder, a list of files.
-        strict: False leaves out weights that the network has not.
-        output: Of a network of your own that returns a dict, a tuple or an object: the part that is
-            its output, such as "logits" or 0.
-        unit: Of a network of your own with several outputs: the only one that is looked at; where
-            outputs have several axes, its place along each, such as (0, 2, 2).
-        label: What results call the architecture.
-        out: Folder that keeps the run, with its figures and report.
+        strict: False leaves out weights that the network does not have.
+        output: Of a network of your own that returns a dict, a tuple or an object: the entry that
+            is its output, such as "logits" or 0.
+        unit: Of a network of your own with several outputs: the only one that is measured; where
+            outputs have several axes, its index along each, such as (0, 2, 2).
+        label: The name of the architecture in results.
+        out: Folder that stores the run, with its figures and report.
         fresh: Move an old run in this folder aside.
         **options: Options of the probe, and device, dtype, shape, outputs, threads, executor,
             workers and time_limit.
@@ -135,19 +134,18 @@ def measure(
     >>> penchant.measure("nad", architecture="lenet", networks=200)    # doctest: +SKIP
     """
     if "seeds" in options:
-        found = f"found seeds {options['seeds']!r}"
-        cure = "measure with each, or give penchant.run an experiment with seeds"
-        raise Error(f"measure takes one seed, {found}: {cure}")
+        hint = "measure with each, or give penchant.run an experiment with seeds"
+        raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {hint}")
     plugins = _with_bars(discovery.load())
     given = probe
-    # A class of the user's own is offered like those of plugins.
+    # A class of the user's own is registered like those of plugins.
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
     settings = {name: value for name, value in options.items() if name in _SETTINGS}
     own = {name: value for name, value in options.items() if name not in _SETTINGS}
-    _check_names(own, plugins.find("probe", probe, "measure").component)
-    parts = {
+    _check_names(own, plugins.probes.get(probe, "measure"))
+    own_network = {
         "weights": _weights_files(weights),
         "strict": strict,
         "output": output,
@@ -157,7 +155,7 @@ def measure(
     raw = one_probe(
         probe,
         own,
-        architectures=_architectures(architecture, parts),
+        architectures=_architectures(architecture, own_network),
         datasets=[] if dataset is None else [_dataset(dataset)],
         preset=preset,
         estimators=dict(estimators or {}),
@@ -194,14 +192,14 @@ def compare(*runs: str | Path | Run) -> Any:
 def _measured(
     raw: Mapping[str, Any], plugins: Plugins, probe: str, out: str | Path | None, *, fresh: bool
 ) -> Result:
-    """Run an experiment of one job and return its result with everything that was kept."""
+    """Run an experiment of one job and return its result with everything that was stored."""
     with tempfile.TemporaryDirectory() as temporary:
         experiment = build(raw, plugins, "measure")
         folder = Path(out or temporary)
-        found = run_experiment(experiment, plugins, folder, fresh=fresh, temporary=not out)
-        # Read before the temporary folder is gone.
-        (job,) = found.jobs
-        result = found.result(job["id"])
+        run = run_experiment(experiment, plugins, folder, fresh=fresh, temporary=not out)
+        # Read before the temporary folder is deleted.
+        (job,) = run.jobs
+        result = run.result(job["id"])
     if result.status != "done":
         # One sentence in the last line, the traceback above it.
         error = Error(f"{probe} failed: {result.error}")
@@ -217,7 +215,7 @@ def one_probe(
     *,
     architectures: list[dict[str, Any]],
     datasets: list[dict[str, Any]],
-    **parts: Any,
+    **more: Any,
 ) -> dict[str, Any]:
     """An experiment of one probe, which is given everything.
 
@@ -226,12 +224,12 @@ def one_probe(
         options: Its options.
         architectures: Tables of architectures, each with a name.
         datasets: Tables of datasets.
-        **parts: preset, estimators and training of the probe; empty ones are left out.
+        **more: preset, estimators and training of the probe; empty ones are left out.
 
     Returns:
         The experiment as a dict.
     """
-    given = {name: value for name, value in parts.items() if value}
+    given = {name: value for name, value in more.items() if value}
     entry: dict[str, Any] = {"name": probe, **options, **given}
     raw: dict[str, Any] = {"probes": [entry]}
     # The label that selects each table for the probe: it is given all of them.
@@ -260,27 +258,27 @@ def _label(table: Mapping[str, Any]) -> Any:
     return table.get("label", name)
 
 
-def _architectures(given: object, parts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The table of an architecture, with what was said of it beside; none where none is given."""
-    said = {name: value for name, value in parts.items() if value is not None}
-    if given is None and said:
-        raise Error(f"{' and '.join(said)} belong to an architecture, found none")
+def _architectures(given: object, own: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The table of an architecture with weights, output and so on; none where none is given."""
+    keys = {name: value for name, value in own.items() if value is not None}
+    if given is None and keys:
+        raise Error(f"{' and '.join(keys)} belong to an architecture, found none")
     if given is None:
         return []
     # A position is written as text, as in TOML.
-    if isinstance(output := said.get("output"), int):
-        said["output"] = str(output)
-    return [{**_component(given), **said}]
+    if isinstance(output := keys.get("output"), int):
+        keys["output"] = str(output)
+    return [{**_component(given), **keys}]
 
 
 def _weights_files(weights: object) -> Any:
-    """The file or files of weights; weights themselves are refused with what to do instead."""
+    """The file or files of weights; weights themselves are refused with a hint."""
     if weights is None or isinstance(weights, (str, Path)):
         return weights
     if isinstance(weights, (list, tuple)) and all(isinstance(w, (str, Path)) for w in weights):
         return [str(each) for each in weights]
-    cure = "give the file they were saved to, or load them into a module and give that"
-    raise Error(f"weights must be a file, found {type(weights).__name__}: {cure}")
+    hint = "give the file they were saved to, or load them into a module and give that"
+    raise Error(f"weights must be a file, found {type(weights).__name__}: {hint}")
 
 
 def _dataset(given: object) -> dict[str, Any]:
@@ -291,7 +289,7 @@ def _dataset(given: object) -> dict[str, Any]:
 
 
 def _component(given: object) -> dict[str, Any]:
-    """The table of an architecture or dataset, from whatever stands for one."""
+    """The table of an architecture or dataset: from text, a table, or an object."""
     if isinstance(given, str):
         return parse_component(given)
     if isinstance(given, Mapping):
@@ -303,24 +301,23 @@ def _component(given: object) -> dict[str, Any]:
     return {"name": "import", "factory": given}
 
 
-def _check_names(options: Mapping[str, Any], cls: Any) -> None:
-    """Refuse an option that nothing here has, with the nearest of all names that there are."""
+def _check_names(options: Mapping[str, Any], cls: type[Probe]) -> None:
+    """Refuse an option that neither the probe nor `measure` has, with the nearest name."""
     of_probe = {field.name for field in attrs.fields(cls)}
     for name in options:
         if name not in of_probe:
-            # It may have been meant for any of these.
             of_measure = inspect.signature(measure).parameters.keys() - {"options"}
-            near = suggestion(name, of_probe | of_measure | _SETTINGS)
-            raise Error(f"neither measure nor {cls.name} has an option {name!r}{near}")
+            hint = suggestion(name, of_probe | of_measure | _SETTINGS)
+            raise Error(f"neither measure nor {cls.name} has an option {name!r}{hint}")
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as TOML has them: torch's names of devices and types as text, arrays as lists."""
-    found = {}
+    plain = {}
     for name, value in settings.items():
         if name in ("device", "dtype"):
             value = str(value).removeprefix("torch.")
         elif hasattr(value, "tolist"):
             value = value.tolist()
-        found[name] = value
-    return found
+        plain[name] = value
+    return plain

@@ -1,4 +1,4 @@
-"""What users are told when something is wrong; knows only the standard library."""
+"""Errors of users, and text of messages; imports only the standard library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class Error(Exception):
-    """A mistake the user can mend: the message says what was found and what was expected.
+    """A mistake that the user can correct: the message has the value and what is allowed.
 
     `option` names the option of a component that the mistake is about, where it is about one.
     """

@@ -1,4 +1,4 @@
-"""What other distributions add to the kernel: loaded when it is used, named when it is missing."""
+"""Functions of other distributions: loaded when used; a missing package is named."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def extra(target: str) -> Any:
     module, _, name = target.partition(":")
     if not is_installed(target):
         distribution = _package(target).replace("_", "-")
-        cure = f"pip install {distribution}"
-        raise Error(f"this needs {distribution}, which is not installed: {cure}")
+        hint = f"pip install {distribution}"
+        raise Error(f"this needs {distribution}, which is not installed: {hint}")
     return getattr(importlib.import_module(module), name)
 
 

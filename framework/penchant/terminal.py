@@ -1,4 +1,4 @@
-"""Lines on stdout and stderr: what a plugin or a stranger wrote cannot move the cursor."""
+"""Lines on stdout and stderr, in which control characters are escaped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(stream: TextIO | None, text: str) -> None:
         return
     encoding = getattr(stream, "encoding", None) or "utf-8"
     data = f"{printable(text)}\n".encode(encoding, "backslashreplace")
-    # The reader may have gone: a run does not end because of that.
+    # A closed pipe must not end a run.
     with contextlib.suppress(OSError, ValueError):
         stream.write(data.decode(encoding))
         stream.flush()

@@ -206,7 +206,7 @@ class _Command:
             **({"reduced": REDUCED} if settings.quick else {}),
             **({} if settings.figures else {"figures": False}),
         }
-        run = Run(self.folder, record, asked=selected, temporary=self.temporary)
+        run = Run(self.folder, record, selected=selected, temporary=self.temporary)
         run.others = self.session.others
         run.write()
         self.plugins.announce("penchant_run_started", run=run)

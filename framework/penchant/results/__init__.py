@@ -1,1 +1,1 @@
-"""What is kept: quantities, results, run folders and their report."""
+"""Quantities, results and run folders, and their files."""

@@ -22,7 +22,7 @@ SCHEMA = 1
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}")  # as `atomic` names them
 _ADVICE = {
-    errno.ENOSPC: "; make room and run again: finished jobs are kept",
+    errno.ENOSPC: "; free some space and run again: finished jobs stay",
     errno.EACCES: "; choose another folder with --out",
     errno.EROFS: "; choose another folder with --out",
 }
@@ -64,7 +64,7 @@ def sweep(folder: Path) -> None:
 
 
 def writing_failed(path: Path, error: OSError) -> Error:
-    """What to tell a user whose disk or folder refused."""
+    """The error of a disk or folder that cannot be written, with a hint."""
     advice = _ADVICE.get(error.errno or 0, "")
     return Error(f"cannot write {path}: {error.strerror or error}{advice}")
 
@@ -108,7 +108,7 @@ def checksum(path: Path) -> str:
 
 
 def check_name(name: object, what: str) -> None:
-    """Refuse a name that a file of arrays, or a file system, does not give back."""
+    """Refuse a name that an npz file or a file system would change."""
     subject = f"the name of a {what}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Error(f"{subject} must be letters, digits and hyphens, found {name!r}")
@@ -136,9 +136,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, value in arrays.items():
                 member = zipfile.ZipInfo(f"{name}.npy", date_time=date)
-                with archive.open(member, "w", force_zip64=True) as part:
-                    np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
-        # What is hashed is what the disk was given.
+                with archive.open(member, "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 

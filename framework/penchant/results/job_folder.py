@@ -1,4 +1,4 @@
-"""The folder of a job: its files, and whether its result still answers the question."""
+"""The folder of a job: its files, and whether its result is current."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANGED = "recomputed, because code, data or package versions changed"
 
 @attrs.frozen
 class JobFolder:
-    """Where a job leaves its result, its shards and its figures."""
+    """The result, shards and figures of a job."""
 
     path: Path
 
@@ -31,7 +31,7 @@ class JobFolder:
 
     @property
     def failure(self) -> Path:
-        """Why the job failed when it was computed again, beside a good result of before."""
+        """Why the job failed when it was computed again, beside its earlier good result."""
         return self.path / "failure.json"
 
     @property
@@ -68,7 +68,6 @@ class JobFolder:
             return False, f"recomputed: {error}"
         if record.get("status") != "done":
             return False, ""
-        # A result of other code or data answers another question.
         if record.get("key") != key:
             return False, CHANGED
         if not are_whole(self.path, record):
@@ -76,7 +75,7 @@ class JobFolder:
         return True, ""
 
     def has_good_result(self) -> bool:
-        """Is there a result of this or of older code that is no failure?"""
+        """Is there a result that is no failure, of this or of older code?"""
         try:
             return read_record(self.result).get("status") == "done"
         except Error:

@@ -1,4 +1,4 @@
-"""Results as lines of text: numbers under each other, names in full."""
+"""Results as lines of text with aligned numbers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _INDENT = "  "
 def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> list[str]:
     r"""A line for each quantity: name, value, error, null, and the z-score against the null.
 
-    >>> found = {"rank": Quantity(137.38, stderr=1.26, null=175.6, null_spread=1.1)}
-    >>> print(*quantity_lines({**found, "layers": Quantity(3, exact=True)}), sep="\n")
+    >>> rank = Quantity(137.38, stderr=1.26, null=175.6, null_spread=1.1)
+    >>> print(*quantity_lines({"rank": rank, "layers": Quantity(3, exact=True)}), sep="\n")
       rank    137.4 ± 1.3  null 175.6 ± 1.1  z = −30
       layers    3
     """
     rows = [[name, *_columns(quantity)] for name, quantity in quantities.items()]
-    # Points of numbers stand under each other.
+    # Decimal points are aligned.
     fronts = [_front(row[1]) for row in rows]
     for row, front in zip(rows, fronts):
         row[1] = " " * (max(fronts) - front) + row[1]
@@ -29,7 +29,7 @@ def quantity_lines(quantities: Mapping[str, Quantity], *, width: int = 80) -> li
 
 
 def _front(number: str) -> int:
-    """Letters before the point."""
+    """Characters before the decimal point."""
     # Without its unit and its exponent.
     digits = number.partition(" ")[0].partition("e")[0]
     return len(digits.partition(".")[0]) if digits[-1:].isdigit() else 0

@@ -14,7 +14,7 @@ from penchant_numerics.rounding import rounded, short_error
 
 
 def _number(value: Any) -> float | None:
-    """A Python number from whatever holds one: numpy scalars and tensors included."""
+    """A Python number from a number, a numpy scalar or a tensor."""
     if value is None or isinstance(value, float):
         return value
     if isinstance(value, numbers.Real):
@@ -147,9 +147,9 @@ class Quantity:
         """The sentence that this number allows, with the number and its p-value.
 
         Args:
-            above: What is said where it is significantly above its null.
-            below: What is said where it is significantly below.
-            neither: What is said where the difference is not significant, or cannot be known.
+            above: The sentence if it is significantly above its null.
+            below: The sentence if it is significantly below.
+            neither: The sentence if the difference is not significant, or unknown.
 
         Returns:
             One sentence.
@@ -161,10 +161,10 @@ class Quantity:
         p = self.null_p_value
         if p is None:
             return f"{neither}: {self}."
-        chosen = neither
+        sentence = neither
         if self.is_significant:
-            chosen = above if self.value > (self.null or 0.0) else below
-        return f"{chosen}: {self.shown}, p = {p:.2g}."
+            sentence = above if self.value > (self.null or 0.0) else below
+        return f"{sentence}: {self.shown}, p = {p:.2g}."
 
     @property
     def shown(self) -> str:
@@ -195,13 +195,13 @@ class Quantity:
         """The null with its spread, as it is printed; empty where there is none."""
         if self.null is None:
             return ""
-        # What is known of its error says how many digits mean anything.
+        # Its error limits the digits.
         error = self.null_spread or self.null_stderr
         if self.null_spread is not None:
             return f"{rounded(self.null, error)} ± {short_error(self.null_spread, self.null)}"
         if error is not None:
             return rounded(self.null, error)
-        # A null that is known exactly needs no more digits than the value beside it.
+        # An exact null needs no more digits than the value.
         return min(rounded(self.null), rounded(self.null, self.stderr), key=len)
 
 

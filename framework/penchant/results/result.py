@@ -1,4 +1,4 @@
-"""Results: what a probe found, and how it is kept on disk (JSON and npz)."""
+"""Results of probes, and their files (JSON and npz)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penchant.results.files import (
 from penchant.results.lines import quantity_lines
 from penchant.results.quantities import Quantity
 
-_KEPT = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
+_OWN = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,13 +51,13 @@ def _texts(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(eq=False, repr=False)
 class Result:
-    """What a probe found; the runner adds `record`: what was measured on what.
+    """The result of a probe; the runner adds `record`: what was measured on what.
 
     Attributes:
         quantities: Name to number with error and null.
         arrays: Name to array; the standard error of array `x` is array `x-stderr`.
         conventions: What makes numbers incomparable, as text.
-        warnings: What a reader must know before she believes the numbers.
+        warnings: Reasons to doubt the numbers.
         missing: Quantities and arrays that may hold numbers that are not finite.
         labels: Names of the entries along an axis: {"layers": ("conv1", "fc")}.
         record: Everything that says what was measured on what.
@@ -161,7 +161,6 @@ class Result:
             _check_quantity(name, quantity, allowed=name in self.missing)
         for name, array in self.arrays.items():
             _check_array(name, array, allowed=name in self.missing)
-        # Texts end up in JSON and in a page, where a number would be taken for something else.
         _check_texts("convention", self.conventions.items())
         _check_texts("warning", enumerate(self.warnings))
         for axis, names in self.labels.items():
@@ -173,9 +172,9 @@ def _check_quantity(name: str, quantity: object, *, allowed: bool) -> None:
     if not isinstance(quantity, Quantity):
         kind = type(quantity).__name__
         raise Error(f"quantity {name!r} must be a penchant.Quantity, found {kind}")
-    for part, number in quantity.numbers.items():
+    for field, number in quantity.numbers.items():
         if not allowed and not math.isfinite(number):
-            raise Error(f"quantity {name!r} has {part} {number}, expected a finite number")
+            raise Error(f"quantity {name!r} has {field} {number}, expected a finite number")
 
 
 def _check_array(name: str, array: Any, *, allowed: bool) -> None:
@@ -210,14 +209,14 @@ def to_json(result: Result) -> dict[str, Any]:
         name: {key: _nullable(value) for key, value in attrs.asdict(quantity).items()}
         for name, quantity in result.quantities.items()
     }
-    # Of arrays what they are; their numbers are in a file of their own.
+    # The numbers of arrays are in a file of their own.
     arrays = {
         name: {"shape": list(array.shape), "dtype": str(array.dtype), "about": about.get(name, "")}
         for name, array in result.arrays.items()
     }
     return {
         "schema": SCHEMA,
-        # What an array is about stands beside it, not a second time in the record.
+        # The description of an array is beside it, not also in the record.
         **{key: value for key, value in result.record.items() if key != "about"},
         "quantities": quantities,
         "quantities_sha256": _digest(quantities),
@@ -234,7 +233,7 @@ def _digest(quantities: Mapping[str, Any]) -> str:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What `result.json` holds, once its numbers are known to be those that were written."""
+    """The content of `result.json`; its numbers are compared with their checksum."""
     record = read_json(path)
     expected = record.get("quantities_sha256")
     # Older results have no checksum.
@@ -248,13 +247,13 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
     names = {field.name for field in attrs.fields(Quantity)}
     quantities = {}
     for name, value in record.get("quantities", {}).items():
-        known = {key: part for key, part in value.items() if key in names}
+        known = {key: field for key, field in value.items() if key in names}
         # A missing number is null in JSON.
         if known.get("value") is None:
             known["value"] = math.nan
         quantities[name] = Quantity(**known)
-    # What is not the result's own is its record.
-    rest = {key: value for key, value in record.items() if key not in _KEPT}
+    # All other keys are the record.
+    rest = {key: value for key, value in record.items() if key not in _OWN}
     rest["about"] = {name: each.get("about", "") for name, each in record.get("arrays", {}).items()}
     return Result(
         quantities,
@@ -268,11 +267,11 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
 
 
 def write_result(folder: Path, result: Result, name: str = "result.json") -> Result:
-    """Write a result: arrays first, its JSON last, which is the truth.
+    """Write a result: its arrays first, its JSON last.
 
     Args:
         folder: The job's folder.
-        result: What is written.
+        result: The result.
         name: Name of the JSON file.
 
     Returns:
@@ -281,7 +280,7 @@ def write_result(folder: Path, result: Result, name: str = "result.json") -> Res
     folder.mkdir(parents=True, exist_ok=True)
     if result.arrays:
         written = write_arrays(folder / "arrays.npz", result.arrays)
-        # The JSON names the content it belongs to: other arrays beside it are noticed.
+        # The JSON has the checksum of its arrays, so that other arrays are noticed.
         result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
     write_json(folder / name, to_json(result))
     return result
@@ -298,7 +297,7 @@ def read_result(folder: Path, *, arrays: bool = True) -> Result:
 
 
 def result_path(folder: Path) -> Path:
-    """The file that speaks for a job: why it failed when it was computed again, or its result."""
+    """The file with a job's status: its failure when it was computed again, or its result."""
     failure = folder / "failure.json"
     return failure if failure.is_file() else folder / "result.json"
 

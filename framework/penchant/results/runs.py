@@ -1,4 +1,4 @@
-"""The run folder: where jobs leave their results, and how a run is read again."""
+"""The run folder: its jobs, and the results of those that ended."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Run:
         folder: Path,
         record: dict[str, Any],
         *,
-        asked: set[str] | None = None,
+        selected: set[str] | None = None,
         temporary: bool = False,
     ) -> None:
         self.folder = folder
         self.temporary = temporary  # the folder is deleted when the run ends
         self.record = record
-        self._asked = asked  # ids of the jobs that were to be run; None: all
+        self._selected = selected  # ids of the jobs to be run; None: all
         self._written = 0.0
         self.others: list[str] = []  # commands that work in the folder as well
-        # The entries themselves, not copies: what `mark` notes is what `write` writes.
+        # The entries themselves, not copies: `mark` changes what `write` writes.
         self._entries: dict[str, JobEntry] = {job["id"]: job for job in record["jobs"]}
 
     def __repr__(self) -> str:
@@ -67,8 +67,8 @@ class Run:
 
     @property
     def selected(self) -> list[JobEntry]:
-        """The jobs that were to be run: all, or those that `only` selects."""
-        return [job for job in self.jobs if self._asked is None or job["id"] in self._asked]
+        """The jobs to be run: all, or those that `only` selects."""
+        return [job for job in self.jobs if self._selected is None or job["id"] in self._selected]
 
     @property
     def done(self) -> bool:
@@ -88,13 +88,13 @@ class Run:
         entry.pop("error", None)
         if error:
             entry["error"] = error.partition("\n")[0]
-        # Results are the truth: what is not written here yet is read from them.
+        # Written rarely: readers take the status from the results.
         if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
             self.write()
 
     def write(self) -> None:
         """Write `run.json`."""
-        # The entries are the run's own, whatever a listener did to the record.
+        # A listener may have changed the record, but not the entries.
         write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record, "jobs": self.jobs})
         self._written = time.monotonic()
 
@@ -133,15 +133,15 @@ class Run:
         """
         rows: list[dict[str, Any]] = []
         for job in self._matching({}):
-            found = self.result(job["id"], arrays=False)
-            given = found.options if options else {}
-            chosen = {f"option.{name}": value for name, value in given.items()}
+            result = self.result(job["id"], arrays=False)
+            given = result.options if options else {}
+            columns = {f"option.{name}": value for name, value in given.items()}
             about = {"job": job["id"], **job["labels"]}
-            if not is_by_step(found):
-                rows += _rows(found.quantities, about, chosen)
+            if not is_by_step(result):
+                rows += _rows(result.quantities, about, columns)
                 continue
             for step, quantities in quantities_by_step(self.result(job["id"])):
-                rows += _rows(quantities, {**about, "step": step}, chosen)
+                rows += _rows(quantities, {**about, "step": step}, columns)
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
@@ -170,9 +170,9 @@ class Run:
 
 
 def _rows(
-    quantities: Mapping[str, Quantity], about: dict[str, Any], chosen: dict[str, Any]
+    quantities: Mapping[str, Quantity], about: dict[str, Any], options: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """A row for every quantity: what it is of, its numbers, and options."""
+    """A row for every quantity: job and labels, numbers, options."""
     for name, quantity in quantities.items():
         away = quantity.against_null
         yield {
@@ -181,14 +181,14 @@ def _rows(
             **attrs.asdict(quantity),
             "p": away.p if away else None,
             "z": away.z if away else None,
-            **chosen,
+            **options,
         }
 
 
 def read(folder: str | Path) -> Run:
-    """The run in a folder; statuses are those of the results that are there.
+    """The run in a folder, with the status of every job from its result.
 
-    Results are the truth: a `run.json` that is damaged or gone is made again from them.
+    A `run.json` that is damaged or missing is made again from the results.
     """
     folder = Path(folder)
     record = run_record(folder)
@@ -200,7 +200,7 @@ def read(folder: str | Path) -> Run:
 
 
 def run_record(folder: Path) -> dict[str, Any] | None:
-    """What `run.json` holds, or what the results say; None where there is neither."""
+    """The content of `run.json`, else made from the results; None where there is neither."""
     path = folder / "run.json"
     if path.is_file():
         try:
@@ -211,14 +211,14 @@ def run_record(folder: Path) -> dict[str, Any] | None:
         except NewerSchemaError:
             raise
         except (Error, KeyError, TypeError):
-            pass  # damaged: the results say what it said
+            pass  # damaged: it is made again from the results
     return _rebuilt(folder)
 
 
 def _inside(job: JobEntry) -> JobEntry:
     """An entry whose path cannot lead out of the folder."""
     name = job["id"]
-    # Told like a damaged file, so that the results are read instead.
+    # Treated like a damaged file.
     if Path(name).name != name:
         raise KeyError(name)
     return {**job, "path": f"jobs/{name}"}
@@ -229,8 +229,8 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
     entries = []
     for path in sorted(folder.glob("jobs/*/result.json")):
         try:
-            found = read_json(path)
-            labels, status = found["labels"], found["status"]
+            record = read_json(path)
+            labels, status = record["labels"], record["status"]
         except (Error, KeyError, TypeError):
             continue
         name = path.parent.name

@@ -17,7 +17,7 @@ from penchant.results.result import Result
 
 STEPS = "steps"
 BY_STEP = "-by-step"
-PARTS = ("stderr", "null", "null_spread", "null_stderr", "df", "p")
+FIELDS = ("stderr", "null", "null_spread", "null_stderr", "df", "p")
 
 
 def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
@@ -39,12 +39,12 @@ def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
     names = dict.fromkeys(name for result in results for name in result.quantities)
     arrays: dict[str, Any] = {STEPS: np.array(steps)}
     for name in names:
-        found = [result.quantities.get(name) for result in results]
-        arrays[f"{name}{BY_STEP}"] = _column(found, "value")
-        for part in PARTS:
-            column = _column(found, part)
+        quantities = [result.quantities.get(name) for result in results]
+        arrays[f"{name}{BY_STEP}"] = _column(quantities, "value")
+        for field in FIELDS:
+            column = _column(quantities, field)
             if np.isfinite(column).any():
-                arrays[f"{name}{BY_STEP}-{_ending(part)}"] = column
+                arrays[f"{name}{BY_STEP}-{_ending(field)}"] = column
     gaps = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     convention = (
         f"{len(steps)} states, steps {steps[0]} to {steps[-1]}; quantities and other arrays are of "
@@ -60,15 +60,15 @@ def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
     )
 
 
-def _ending(part: str) -> str:
-    return part.replace("_", "-")
+def _ending(field: str) -> str:
+    return field.replace("_", "-")
 
 
-def _column(quantities: Sequence[Quantity | None], part: str) -> Any:
+def _column(quantities: Sequence[Quantity | None], field: str) -> Any:
     """One number of a quantity at every state; not a number where it has none."""
     import numpy as np
 
-    values = [getattr(quantity, part, None) for quantity in quantities]
+    values = [getattr(quantity, field, None) for quantity in quantities]
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
 
@@ -94,10 +94,10 @@ def quantities_by_step(result: Result) -> Iterator[tuple[int, dict[str, Quantity
 
 def _at(result: Result, name: str, number: int) -> Quantity:
     numbers: dict[str, Any] = {}
-    for part in PARTS:
-        column: Any = result.arrays.get(f"{name}{BY_STEP}-{_ending(part)}")
+    for field in FIELDS:
+        column: Any = result.arrays.get(f"{name}{BY_STEP}-{_ending(field)}")
         known = column is not None and math.isfinite(column[number])
-        numbers[part] = float(column[number]) if known else None
+        numbers[field] = float(column[number]) if known else None
     value = float(result.arrays[f"{name}{BY_STEP}"][number])
     # What a number is over, and its unit, are the same at every state.
     last = result.quantities.get(name, Quantity(value))
