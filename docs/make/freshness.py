@@ -1,12 +1,13 @@
 """Has a probe's numeric code changed since the gallery measured with it?
 
-The fingerprint of a probe is a checksum of its module and of the modules of its own package that
-these import: operators, numbers and the order of calls, without names, texts, errors, annotations
-and comments, so that a rename or another message does not change it. Declarations and figures are
-left out.
+The fingerprint of a probe is a checksum of its module and of the modules of its own package and of
+`penchant_numerics` that these import: operators, numbers and the order of calls, without names,
+texts, errors, annotations and comments, so that a rename, a type or another message does not change
+it. Declarations and figures are left out.
 
-`python docs/make/freshness.py` lists runs whose probe has changed. Where `make golden` shows that
-the numbers are the same all the same, `python docs/make/freshness.py --accept NAME ...` says so.
+`python docs/make/freshness.py` lists runs whose probe has changed. Where the numbers are the same
+all the same, `python docs/make/freshness.py --accept PROBE ...` measures the quick presets of these
+probes (`tests/golden.py`), and accepts today's code of those that give the stored numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ast
 import functools
 import hashlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = ROOT / "docs/gallery/measured.json"
+GOLDEN = ROOT / "tests/golden.py"
+NUMERICS = ROOT / "framework/penchant_numerics"
 NOT_NUMERIC = ("declarations", "figures")
 TEXTS = ("name", "id", "attr", "arg", "module", "asname", "kind", "level", "type_comment")
 
@@ -39,7 +43,7 @@ def fingerprint(probe: str) -> str:
         path = waiting.pop()
         if path not in seen:
             seen[path] = checksum(path.read_text())
-            waiting += _imported(path, package)
+            waiting += [*_imported(path, package), *_imported(path, NUMERICS)]
     return _digest("".join(sorted(seen.values())))
 
 
@@ -60,8 +64,10 @@ def _tokens(node: Any) -> Iterator[str]:
     if isinstance(node, list):
         for each in node:
             yield from _tokens(each)
-    elif isinstance(node, ast.Import | ast.ImportFrom | ast.Raise):
+    elif isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.Assert) or _is_typing(node):
         return
+    elif isinstance(node, ast.Call) and _called(node) == "cast":
+        yield from _tokens(node.args[1])
     elif isinstance(node, ast.JoinedStr):
         yield "text"
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -75,8 +81,30 @@ def _tokens(node: Any) -> Iterator[str]:
                 yield from _tokens(value)
 
 
-def _imported(path: Path, package: Path) -> Iterator[Path]:
+def _is_typing(node: Any) -> bool:
+    """Is it there for types alone: an overload, a typed dictionary, a protocol, an alias?"""
+    if isinstance(node, ast.FunctionDef):
+        return any(_called(each) == "overload" for each in node.decorator_list)
+    if isinstance(node, ast.ClassDef):
+        return any(_called(each) in ("TypedDict", "Protocol") for each in node.bases)
+    if isinstance(node, ast.AnnAssign):
+        return node.value is None or _called(node.annotation) == "TypeAlias"
+    if isinstance(node, ast.If):
+        return _called(node.test) == "TYPE_CHECKING"
+    return isinstance(node, ast.Assign) and _called(node.value) in ("TypeVar", "ParamSpec")
+
+
+def _called(node: Any) -> str:
+    """The name of what is called, subscripted or named."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
+@functools.cache
+def _imported(path: Path, package: Path) -> tuple[Path, ...]:
     """Modules of the package that a module imports, but declarations and figures."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
             continue
@@ -86,7 +114,8 @@ def _imported(path: Path, package: Path) -> Iterator[Path]:
         for name in names:
             module = package.parent / (name.replace(".", "/") + ".py")
             if module.is_file() and module.relative_to(package).parts[0] not in NOT_NUMERIC:
-                yield module
+                found.append(module)
+    return tuple(found)
 
 
 def _digest(text: str) -> str:
@@ -105,13 +134,23 @@ def stale(measured: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
+def accept(measured: dict[str, Any], probes: list[str]) -> None:
+    """Store today's fingerprints of probes whose quick presets give the stored numbers."""
+    for probe in probes:
+        done = subprocess.run([sys.executable, str(GOLDEN), probe], check=False)
+        if done.returncode:
+            print(f"{probe}: its numbers differ from tests/fixtures/golden.json: measure again")
+            continue
+        for run in measured.values():
+            if probe in run.get("code", {}):
+                run["code"][probe] = fingerprint(probe)
+
+
 def main(accepted: list[str]) -> None:
-    """List stale runs, or store today's fingerprints of those that are named."""
+    """List stale runs, or store today's fingerprints of the probes that are named."""
     measured = json.loads(MEASURED.read_text())
-    for name in accepted:
-        run = measured[name]
-        run["code"] = {probe: fingerprint(probe) for probe in run["code"]}
     if accepted:
+        accept(measured, accepted)
         text = json.dumps(measured, indent=1, sort_keys=True, allow_nan=False)
         MEASURED.write_text(text + "\n")
     for name, probes in stale(measured).items():

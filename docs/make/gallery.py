@@ -49,14 +49,16 @@ MEANINGS = """\
 
 A test compares numbers of the run. *Above* and *below* are significant differences: two-sided 1 %
 level, by Student's t with the degrees of freedom of the standard error, or by the p-value that the
-number carries; where a test names a distance, by that much. *Near* is significantly nearer than
-the distance that the test names. z is the difference in standard errors; with few repetitions, the
+number carries; where a test names a distance, by that much, significantly so where an error is
+known. *Near* is significantly nearer than the distance that the test names; *not above*, for
+bounds, is refuted by a significant excess. Numbers of several seeds are pooled, and compared seed
+by seed. z is the difference in standard errors; with few repetitions, the
 normal deviate with the same p-value. A control is the same command with one thing taken away, such
 as the training, or another network in the same place; the same tests are computed from its
 numbers. A *premise* is a test that the experiment worked, which a control may pass. Verdicts are
-computed from the numbers; where a picture was judged by eye, the entry says so. All runs have one
-seed, and a standard error is what the probe states it to be: over networks, trainings or
-samples."""
+computed from the numbers; where a picture was judged by eye, the entry says so. Where a command
+names no seed it has one, and a standard error is what the probe states it to be: over networks,
+trainings or samples."""
 FINDINGS, TABLE = "findings.md", "table.md"
 
 
@@ -95,11 +97,16 @@ def _write_measured(measured: dict[str, Any]) -> None:
 
 
 def _gather(entries: list[dict[str, Any]], runs: dict[str, Any], folder: Path) -> None:
+    """Add what is in a folder of runs; what was measured elsewhere, by the same command, stays."""
     pictures = GALLERY / "pictures"
     pictures.mkdir(exist_ok=True)
-    for old in pictures.iterdir():
-        old.unlink()
-    measured = gathered(runs, _wanted(entries), _leads(entries), folder, pictures)
+    before = json.loads((GALLERY / "measured.json").read_text())
+    measured = {
+        name: run
+        for name, run in before.items()
+        if name in runs and run["command"] == runs[name]["command"]
+    }
+    measured |= gathered(runs, _wanted(entries), _leads(entries), folder, pictures)
     _write_measured(measured)
 
 
@@ -401,7 +408,11 @@ def _failures(entry: dict[str, Any], measured: Any) -> list[str]:
 def _ours(entry: dict[str, Any], measured: Any) -> list[str]:
     lines = ["| ours | value | null |", "|---|---|---|"]
     for name in entry["show"]:
-        found = number(measured, name, entry["run"])
+        try:
+            found = number(measured, name, entry["run"])
+        except MissingNumberError:
+            lines.append(f"| {_cell(name)} | missing | — |")
+            continue
         value = str(found).partition(" (null")[0]
         lines.append(f"| {_cell(name)} | {value} | {found.null_text or '—'} |")
     if entry["judgement"].outcomes:
@@ -451,7 +462,9 @@ def _shown(entry: dict[str, Any], measured: Any) -> list[tuple[str, dict[str, st
     for name in entry.get("pictures", []):
         other, _, rest = name.rpartition(":")
         job, _, figure = rest.rpartition("/")
-        for each in measured.get(other or entry["run"], {"jobs": []})["jobs"]:
+        jobs = measured.get(other or entry["run"], {"jobs": []})["jobs"]
+        # Of several seeds the first has pictures.
+        for each in {each["name"]: each for each in reversed(jobs)}.values():
             if job in ("", each["name"]):
                 kept = {one["figure"]: one for one in each["pictures"]}
                 if figure not in kept:

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import penchant
+from derived import derived
 from penchant import Result
 from penchant.results.result import read_result
 from penchant_report.figures import figure_style
@@ -65,10 +66,15 @@ def _jobs(
     read = penchant.read(folder)
     names = _names([job["labels"] for job in read.jobs])
     kept = []
+    drawn = set()
     for name, job in zip(names, read.jobs, strict=True):
-        own, lead = (_of_job(name, each, alone=len(names) == 1) for each in (wanted, leads))
+        own, lead = (_of_job(name, each, alone=len(set(names)) == 1) for each in (wanted, leads))
         told = _job(name, read.result(job["id"]), own)
-        told["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, lead, pictures)
+        told["pictures"] = []
+        # Of several seeds the first is shown.
+        if name not in drawn:
+            told["pictures"] = _pictures(f"{run}-{name}", folder / job["path"], own, lead, pictures)
+        drawn.add(name)
         kept.append(told)
     return kept
 
@@ -79,7 +85,7 @@ def _of_job(name: str, wanted: set[str], *, alone: bool) -> set[str]:
 
 
 def _names(labels: list[dict[str, Any]]) -> list[str]:
-    """What tells the jobs of a run apart; of a single one its network, data or probe."""
+    """What tells the jobs of a run apart but for their seed; of one its network, data or probe."""
     axes = ("probe", "architecture", "dataset")
     varying = [axis for axis in axes if len({each.get(axis) for each in labels}) > 1]
     if not varying:
@@ -92,12 +98,13 @@ def _names(labels: list[dict[str, Any]]) -> list[str]:
 
 def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
     quantities = {}
-    for quantity, value in result.quantities.items():
+    for quantity, value in {**result.quantities, **derived(result)}.items():
         if not value.missing:
             quantities[quantity] = known_parts(value)
     record = result.record
     return {
         "name": name,
+        "seed": record["seed"],
         "probe": record["probe"]["name"],
         "data": (record["dataset"] or {}).get("name"),
         "network": (record["architecture"] or {}).get("name"),

@@ -20,7 +20,7 @@ from penchant import Quantity
 from penchant_numerics import significance
 from penchant_numerics.differences import Difference, z_text
 from penchant_numerics.rounding import rounded
-from penchant_report.pooling import Pooled, difference
+from penchant_report.pooling import Pooled, difference, paired_difference, pooled
 
 # What an error is the spread of: repetitions, whose number gives its degrees of freedom.
 REPETITIONS = ("trainings", "seeds", "networks", "draws")
@@ -28,7 +28,7 @@ OUT_OF_TIME = -signal.SIGXCPU
 REPRODUCED, PARTLY, NOT, CONTRADICTED = "reproduced", "partly", "not", "contradicted"
 NOT_FEASIBLE, NOT_MEASURED = "not feasible here", "not measured"
 VERDICTS = (REPRODUCED, PARTLY, NOT, CONTRADICTED, NOT_FEASIBLE, NOT_MEASURED)
-COMPARISONS = ("above", "below", "near")
+COMPARISONS = ("above", "below", "near", "not above")
 
 
 @attrs.frozen
@@ -73,20 +73,28 @@ class MissingNumberError(Exception):
 
 
 def number(measured: dict[str, Any], name: str, run: str) -> Quantity:
-    """The number of this name; `run` is the entry's own."""
+    """The number of this name, pooled over seeds; `run` is the entry's own."""
+    return pooled([*by_seed(measured, name, run).values()]).quantity
+
+
+def by_seed(measured: dict[str, Any], name: str, run: str) -> dict[int, Quantity]:
+    """The number of this name for each seed of its run."""
     other, _, rest = name.rpartition(":")
     job, _, quantity = rest.rpartition("/")
     jobs = measured[other or run]["jobs"]
     matching = [each for each in jobs if not job or each["name"] == job]
-    if len(matching) != 1:
+    if len({each["name"] for each in matching}) != 1:
         names = ", ".join(each["name"] for each in jobs)
         raise SystemExit(
             f"{name!r} names {len(matching)} jobs of {other or run}, which has {names}"
         )
-    numbers = {**matching[0]["quantities"], **matching[0]["places"]}
-    if quantity not in numbers:
-        raise MissingNumberError(f"{name!r}: {other or run} has {', '.join(numbers)}")
-    return _with_df(Quantity(**numbers[quantity]))
+    found = {}
+    for each in matching:
+        numbers = {**each["quantities"], **each["places"]}
+        if quantity not in numbers:
+            raise MissingNumberError(f"{name!r}: {other or run} has {', '.join(numbers)}")
+        found[each.get("seed", 0)] = _with_df(Quantity(**numbers[quantity]))
+    return found
 
 
 def _with_df(value: Quantity) -> Quantity:
@@ -99,17 +107,18 @@ def _with_df(value: Quantity) -> Quantity:
 def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome:
     """Does a number lie above, below or near another one, or its null?
 
-    Without `by`, above and below are significant differences. With `by` the difference is compared
-    with that number, or with so many percent of the reference: for what has no error, and where
-    the paper says how large a difference is. Near always names `by`, the difference that would
-    have been seen: the distance is significantly smaller. The opposite of above is significantly
-    below, that of near a distance that is significantly larger than `by`.
+    Without `by`, above and below are significant differences. With `by` the difference is larger
+    than that number, or than so many percent of the reference, and significantly so where it has an
+    error and the test is no premise. Near always names `by`, the difference that would have been
+    seen: the distance is significantly smaller. Not above is for bounds: a significant excess
+    refutes it. The opposite of above is significantly below, that of near a distance that is
+    significantly larger than `by`.
     """
     kind = test["is"]
     if kind not in COMPARISONS:
         raise SystemExit(f"a test is one of {', '.join(COMPARISONS)}, found {kind!r}")
     value = number(measured, test["that"], run)
-    apart, reference = _apart(value, test["than"], measured, run)
+    apart, reference = _apart(test, measured, run)
     limit = test.get("by")
     shown = f"{test['that']} = {_alone(value)} is {kind} {reference}"
     if kind == "near":
@@ -122,14 +131,29 @@ def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome
         shown += f", within {limit}"
         return Outcome(shown, holds, _distance(apart), opposed=room < 0 and sure)
     sure = _is_significant(apart.p)
+    if kind == "not above":
+        exceeded = sure and _is_beyond("above", apart, 0.0)
+        return Outcome(shown, not exceeded, _distance(apart), opposed=exceeded)
     opposed = sure and _is_beyond({"above": "below", "below": "above"}[kind], apart, 0.0)
     if limit is not None:
-        holds = _is_beyond(kind, apart, _margin(limit, value.value - apart.value))
+        margin = _margin(limit, value.value - apart.value)
+        holds = _is_beyond(kind, apart, margin)
+        if apart.error and not test.get("premise"):
+            beyond = significance.p_value(abs(apart.value) - margin, apart.error, apart.df)
+            holds = holds and _is_significant(beyond)
         shown += f", by {limit} at least"
         return Outcome(shown, holds, _distance(apart), opposed)
     if apart.p is None:
         raise SystemExit(f"{test['that']!r} has no error: its test needs `by`")
     return Outcome(shown, sure and _is_beyond(kind, apart, 0.0), _distance(apart), opposed)
+
+
+def _outcome_or_missing(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome:
+    """A test of a number that the run does not have does not hold."""
+    try:
+        return outcome(test, measured, run)
+    except MissingNumberError:
+        return Outcome(f"{test['that']} is {test['is']} {test['than']}", False, "missing")
 
 
 def _is_significant(p: float | None) -> bool:
@@ -147,21 +171,29 @@ def _is_beyond(kind: str, apart: Difference, margin: float) -> bool:
     return apart.value > margin if kind == "above" else apart.value < -margin
 
 
-def _apart(
-    value: Quantity, than: str | float, measured: dict[str, Any], run: str
-) -> tuple[Difference, str]:
-    """How far a number is from its reference, and the reference in words."""
+def _apart(test: dict[str, Any], measured: dict[str, Any], run: str) -> tuple[Difference, str]:
+    """How far a number is from its reference, and the reference in words.
+
+    Two numbers of the same seeds are compared seed by seed.
+    """
+    than = test["than"]
+    seeds = by_seed(measured, test["that"], run)
+    value = pooled([*seeds.values()])
     if than == "null":
         apart = value.against_null
         if apart is None:
             raise SystemExit("a number without a null is tested against it")
-        return apart, f"its null {value.null_text}"
+        return apart, f"its null {value.quantity.null_text}"
     if isinstance(than, str):
-        other = number(measured, than, run)
-        return difference(Pooled(other), Pooled(value)), f"{than} = {_alone(other)}"
+        others = by_seed(measured, than, run)
+        other = pooled([*others.values()])
+        reference = f"{than} = {_alone(other.quantity)}"
+        if len(seeds) > 1 and seeds.keys() == others.keys():
+            pairs = [[each[seed] for seed in seeds] for each in (others, seeds)]
+            return paired_difference(*pairs), reference
+        return difference(other, value), reference
     # Numbers of a theory and of a paper are taken as exact.
-    theory = Quantity(than, exact=True)
-    return difference(Pooled(theory), Pooled(value)), rounded(than)
+    return difference(Pooled(Quantity(than, exact=True)), value), rounded(than)
 
 
 def _alone(value: Quantity) -> str:
@@ -291,7 +323,7 @@ def judge(entry: dict[str, Any], measured: dict[str, Any]) -> Judgement:
         return Judgement(NOT_MEASURED)
     if not entry.get("tests"):
         return Judgement(entry["judged"])
-    outcomes = tuple(outcome(test, measured, run) for test in entry["tests"])
+    outcomes = tuple(_outcome_or_missing(test, measured, run) for test in entry["tests"])
     controls = tuple(
         control_outcome(entry, control, measured) for control in entry.get("controls", [])
     )
