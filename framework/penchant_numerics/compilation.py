@@ -1,8 +1,8 @@
 """Compiled inner loops: the same computation every step, in fewer and larger kernels.
 
 On CUDA a step of a small network is mostly the launching of kernels, and `torch.compile` fuses
-them. Numbers are equal up to rounding. On a CPU steps stay as they are: compiling takes longer than
-it saves there (`bench_nad.py`).
+them. Numbers are equal up to rounding. On a CPU steps stay as they are: a compiled step of a
+small network is slower there (`bench_nad.py`).
 """
 
 from __future__ import annotations
