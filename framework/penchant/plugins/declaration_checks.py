@@ -59,6 +59,8 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
 def _check_field(field: Any, place: str) -> None:
     if "help" not in field.metadata:
         raise Error(f"{place} must be made with penchant.option()")
+    if not field.metadata["help"]:
+        raise Error(f"{place} has no help text")
     # The experiment or the command line would take the value for itself.
     if field.name in RESERVED:
         raise Error(f"{place} has a reserved name")

@@ -70,6 +70,7 @@ def test_a_plugin_is_found_with_its_version(install):
             PROBE.replace('penchant.option(1, "how many")', "1"),
             "Found.samples must be made with penchant.option()",
         ),
+        (PROBE.replace('"how many"', '""'), "Found.samples has no help text"),
         (PROBE.replace("@attrs.frozen\n", ""), "must be decorated with @attrs.frozen"),
         (PROBE.replace('target = "os.path:join"', ""), "has no target"),
         (PROBE.replace("[Found]", "[Found, Found]"), "it offers the probe 'found' twice"),
