@@ -89,7 +89,7 @@ def experiment(architecture, dataset, folder, *, layers, quick):
 
 
 def main(*, quick):
-    blocks, width, length, steps = (1, 16, 16, 20) if quick else (4, 64, 48, 300)
+    blocks, width, length, steps = (1, 16, 16, 3) if quick else (4, 64, 48, 300)
     fields = [f"n_layer={blocks}", "n_head=4", f"n_embd={width}", f"n_positions={length}"]
     folder = Path(tempfile.mkdtemp(prefix="language-model-"))
     (folder / "text.txt").write_text("\n".join(topics.values()))

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import penchant
 import pytest
@@ -145,4 +146,8 @@ def test_the_example_runs_small(root):
     script = root / "examples" / "language_model.py"
     done = subprocess.run([sys.executable, script, "--quick"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "step 20: largest" in done.stdout and "alignment-transformer.h.0.mlp.c_fc" in done.stdout
+    lines = done.stdout.splitlines()
+    states = [line.split()[-1] for line in lines if "-text-s0-" in line]
+    assert states == ["done"] * 5, done.stdout
+    report = Path(lines[-1].removeprefix("report: ")).read_text()
+    assert "Quantities at 4 checkpoints of the training" in report
