@@ -371,3 +371,10 @@ def test_times_are_written_as_people_do():
         "1:01 min",
         "1:01 h",
     ]
+
+
+def test_memory_that_is_not_known_is_not_said():
+    cell = Cell("a", 1, seconds=5.0, span=5.0, unknown="stopped after 5 s")
+    known = Cell("b", 1, seconds=5.0, span=5.0, memory=2**21)
+    assert "MB" not in Forecast((cell,), 1, 0, 1, 1.0).lines()[-1]
+    assert "2 MB per process" in Forecast((cell, known), 2, 0, 1, 1.0).lines()[-1]

@@ -110,7 +110,9 @@ class Forecast:
         megabytes = max(cell.memory for cell in self.planned) / 2**20
         total, computing = duration(self.seconds), duration(self.computing)
         cost = f"{sign} {total} with {workers} ({computing} of computing)"
-        return [*lines, f"{cost}, {megabytes:.0f} MB per process"]
+        # Nothing is known of the memory where no job came as far as its first report.
+        memory = f", {megabytes:.0f} MB per process" if megabytes else ""
+        return [*lines, f"{cost}{memory}"]
 
 
 def _about(cell: Cell) -> str:
