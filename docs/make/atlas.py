@@ -15,7 +15,7 @@ from typing import Any
 
 import penchant
 from atlas_findings import findings, quantities_of
-from atlas_pictures import ROUNDING, draw_card, draw_overview
+from atlas_pictures import ROUNDING, draw_card, draw_overview, draw_strip
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ATLAS = ROOT / "docs/atlas"
@@ -163,7 +163,8 @@ def _table(whole: dict[str, Any]) -> list[str]:
     heads = "".join(f"<th>{head}</th>" for head, _, _ in COLUMNS)
     lines = ['<table class="sortable">']
     lines += [
-        f"<thead><tr><th>architecture</th><th>family</th><th>pixels seen</th>{heads}</tr></thead>",
+        "<thead><tr><th>first NADs</th><th>architecture</th><th>family</th><th>pixels seen</th>"
+        f"{heads}</tr></thead>",
         "<tbody>",
     ]
     first = quantities_of(whole, *COLUMNS[0][1:])
@@ -172,8 +173,9 @@ def _table(whole: dict[str, Any]) -> list[str]:
     for label in order:
         cells = "".join(_cell(whole[label], probe, name) for _, probe, name in COLUMNS)
         name = f'<a href="{label}.html">{label}</a>'
+        strip = f'<img src="thumbnails/{label}.webp" alt="" width="136" height="34" loading="lazy">'
         lines.append(
-            f"<tr><td>{name}</td><td>{whole[label]['family']}</td>{_seen(whole[label])}{cells}</tr>"
+            f"<tr><td>{strip}</td><td>{name}</td><td>{whole[label]['family']}</td>{_seen(whole[label])}{cells}</tr>"
         )
     return [*lines, "</tbody>", "</table>"]
 
@@ -251,13 +253,17 @@ def draw_all(folder: Path, whole: dict[str, Any]) -> None:
     run = penchant.read(folder)
     pictures = ATLAS / "pictures"
     pictures.mkdir(exist_ok=True)
-    for old in pictures.glob("*.png"):
+    thumbnails = ATLAS / "thumbnails"
+    thumbnails.mkdir(exist_ok=True)
+    for old in (*pictures.glob("*.png"), *thumbnails.glob("*.webp")):
         old.unlink()
     for label in whole:
         found = {}
         for result in run.results(architecture=label):
             found[result.record["labels"]["probe"]] = result
         draw_card(found).save(pictures / f"{label}.png", optimize=True)
+        strip = draw_strip(found["nad"])
+        strip.save(thumbnails / f"{label}.webp", "WEBP", lossless=True)
     draw_overview(whole).save(ATLAS / "overview.png", optimize=True)
 
 

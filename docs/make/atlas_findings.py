@@ -74,9 +74,16 @@ def _blind(whole: dict[str, Any]) -> str:
         f" pixels, the outputs of 24 networks at the point they share depend on: {'; '.join(each)}."
         " Published initialisations set the last batch-norm weight of a residual branch to zero;"
         " only shortcuts are left, and a shortcut of stride two that has one pixel looks at one"
-        " pixel of four. With weights of one instead the same RegNet depends on all 1024"
-        " (`test_atlas.py::test_a_regnet_is_blind_because_its_branches_are_silent`). Directions of"
-        " such networks are corners of the image, not waves."
+        f" pixel of four. With these weights drawn (`zero_init_last=false`) {_with_branches(seen)}."
+        " Directions of blind networks are corners of the image, not waves."
+    )
+
+
+def _with_branches(seen: dict[str, int]) -> str:
+    """What the same networks see whose branches are not silent."""
+    found = {label: count for label, count in seen.items() if label.endswith("-all-branches")}
+    return ", ".join(
+        f"{label.removesuffix('-all-branches')} sees {found[label]}" for label in found
     )
 
 

@@ -50,6 +50,17 @@ def draw_card(found: dict[str, penchant.Result]) -> Image.Image:
     return _as_image(figure)
 
 
+def draw_strip(result: penchant.Result) -> Image.Image:
+    """The first four NADs side by side, a pixel for a pixel."""
+    side = result.shape[-1]
+    columns = []
+    for row in result.arrays["directions"][:4]:
+        limit = max(float(np.abs(row).max()), 1e-30)
+        grey = np.rint(127.5 * (1 + row.reshape(side, side) / limit)).astype(np.uint8)
+        columns.append(np.pad(grey, 1, constant_values=255))
+    return Image.fromarray(np.concatenate(columns, axis=1), "L")
+
+
 def _draw_directions(grid: Any, rows: np.ndarray, side: int) -> None:
     for number, row in enumerate(rows):
         picture = row.reshape(side, side)
