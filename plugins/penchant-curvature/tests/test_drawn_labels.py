@@ -36,9 +36,9 @@ def test_the_noise_of_two_draws_is_taken_off():
     assert error == pytest.approx(math.sqrt(5 / 10)) and alignment < 0.95
 
 
-def test_a_proxy_nearer_than_the_noise_is_at_distance_zero():
+def test_a_proxy_nearer_than_the_noise_has_a_negative_error_by_how_much():
     error, _ = _distance(Matrix(3, 0.1, 0), Matrix(3, 0.1, 0), Matrix(3, 0, 0.1))
-    assert error == 0
+    assert error == pytest.approx(-0.1 / 3)
 
 
 def test_draws_that_are_noise_only_are_missing():

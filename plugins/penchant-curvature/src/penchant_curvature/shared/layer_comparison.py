@@ -270,7 +270,7 @@ def _beside(
     distance, alignment = _distance(exact.operator, proxy.operator, again)
     overlap = subspace_overlap(first, second)
     return {
-        f"error-{proxy.name}": distance,
+        f"error-{proxy.name}": max(0.0, distance),
         f"alignment-{proxy.name}": alignment,
         f"overlap-{proxy.name}": overlap,
         f"error-{proxy.name}-nulls": _nulls(context, exact, proxy),
@@ -306,8 +306,10 @@ def _distance(G: Any, A: Any, again: Any) -> tuple[float, float]:
     square = G.squared_norm - noise
     if square <= 0:
         return math.nan, math.nan
-    away = max(0.0, G.frobenius_distance(A) ** 2 - noise)
-    return math.sqrt(away / square), G.alignment(A) * math.sqrt(G.squared_norm / square)
+    # negative where A is nearer than the noise: a zero would hide the spread over groups
+    away = G.frobenius_distance(A) ** 2 - noise
+    error = math.copysign(math.sqrt(abs(away) / square), away)
+    return error, G.alignment(A) * math.sqrt(G.squared_norm / square)
 
 
 def _without_groups(context: penchant.Context, exact: Compared, proxy: Compared) -> dict[str, Any]:
