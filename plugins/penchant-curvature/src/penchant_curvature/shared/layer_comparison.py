@@ -270,7 +270,7 @@ def _beside(
     distance, alignment = _distance(exact.operator, proxy.operator, again)
     overlap = subspace_overlap(first, second)
     return {
-        f"error-{proxy.name}": max(0.0, distance),
+        f"error-{proxy.name}": distance if math.isnan(distance) else max(0.0, distance),
         f"alignment-{proxy.name}": alignment,
         f"overlap-{proxy.name}": overlap,
         f"error-{proxy.name}-nulls": _nulls(context, exact, proxy),
