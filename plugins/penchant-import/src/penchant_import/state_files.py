@@ -137,11 +137,8 @@ class _Restricted:
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
-    try:
-        from safetensors.torch import load_file
-    except ImportError:
-        hint = "pip install safetensors"
-        raise Error(f"{path} needs the package safetensors to be read: {hint}") from None
+    from safetensors.torch import load_file
+
     return dict(load_file(path, device="cpu"))
 
 
