@@ -54,9 +54,7 @@ class Role(Generic[T]):
             estimator: Its name.
         """
         if self is curvature:
-            # A protocol: asking for all of it would compute its properties.
-            layers = answer.values() if isinstance(answer, Mapping) else [answer]
-            wrong = [each for each in layers if not hasattr(type(each), "matvec")]
+            wrong = [each for each in _known_layers(answer) if not hasattr(type(each), "matvec")]
             expected = "a dict from layer names to penchant_numerics.estimates.LayerCurvature"
         elif self is SHARED.get(self.name):
             from penchant_numerics import estimates
@@ -69,6 +67,13 @@ class Role(Generic[T]):
         if wrong:
             found = type(wrong[0]).__name__
             raise Error(f"estimator {estimator!r} must return {expected}, found {found}")
+
+
+def _known_layers(answer: object) -> list[object]:
+    """Layers of an answer that exist already: other mappings than a dict may compute theirs."""
+    if isinstance(answer, dict):
+        return list(answer.values())
+    return [] if isinstance(answer, Mapping) else [answer]
 
 
 @Role
