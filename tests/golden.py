@@ -124,7 +124,8 @@ def differences(before: Any, after: Any, path: str = "") -> list[str]:
             else:
                 found += differences(before[key], after[key], inner)
         return found
-    if before == after:
+    both_missing = before != before and after != after  # a missing number is NaN
+    if before == after or both_missing:
         return []
     return [f"{path}: {before!r} -> {after!r}"]
 

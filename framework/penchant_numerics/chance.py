@@ -10,7 +10,16 @@ JUDGED = 1024  # training samples that tell whether anything was learnt
 
 
 def error_on(network: nn.Module, samples: Samples, loss: str) -> float:
-    """The share of wrong answers, or the loss where labels are not classes."""
+    """The share of wrong answers, or the loss where labels are not classes.
+
+    Args:
+        network: A network in evaluation mode.
+        samples: What it is judged by.
+        loss: Name of the loss.
+
+    Returns:
+        A number that is smaller for a better network.
+    """
     value, accuracy = evaluate(network, samples, loss=loss)
     return float(1 - accuracy if _are_classes(samples.labels) else value)
 

@@ -56,6 +56,9 @@ def isolated(
         warn: Called with warnings about memory, slow routes and algorithms that are not
             deterministic.
         precision: One of `penchant_numerics.precision.CHOICES`, for products.
+
+    Yields:
+        Nothing: numbers are measured inside.
     """
     cuda = [device.index or 0] if device.type == "cuda" else []
     with contextlib.ExitStack() as stack:

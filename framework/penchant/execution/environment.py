@@ -23,6 +23,9 @@ def isolated(settings: Settings, device: Device, warn: Callable[[str], None]) ->
         settings: Threads of torch and of the libraries of linear algebra, precision and memory.
         device: Where the job runs.
         warn: Called with warnings about memory and about algorithms that are not deterministic.
+
+    Yields:
+        Nothing: the job runs inside.
     """
     import torch
     from penchant_numerics.isolation import limited_threads
@@ -48,6 +51,9 @@ def policy(settings: Settings, device: Device, warn: Callable[[str], None]) -> I
         settings: Precision and memory.
         device: Where the job runs.
         warn: Called with warnings about memory and about algorithms that are not deterministic.
+
+    Yields:
+        Nothing: the job or shard runs inside.
     """
     from penchant_numerics import ensembles, isolation, memory
 

@@ -46,6 +46,9 @@ def loaded(
         seed: The seed, which tells one loaded dataset from another.
         device: Where the samples go.
         dtype: The precision of inputs.
+
+    Returns:
+        Train and test samples, which nothing has written to.
     """
     from penchant_numerics.fingerprints import digest
 

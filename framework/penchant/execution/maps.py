@@ -178,7 +178,16 @@ class PublishedMap:
 
 
 def store_of(job: Job, folder: Path, shared: str = "") -> ShardStore:
-    """Where the shards of a job are stored."""
+    """Where the shards of a job are stored.
+
+    Args:
+        job: The job.
+        folder: The run folder.
+        shared: Digest of what the shards share.
+
+    Returns:
+        The store.
+    """
     return ShardStore(JobFolder.of(folder, job.id).shards, job.key, shared)
 
 

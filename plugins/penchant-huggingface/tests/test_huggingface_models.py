@@ -182,8 +182,8 @@ def test_refusals_name_what_was_found():
             build_model(HuggingFace.bind(options), shape, VOCABULARY)
     with pytest.raises(penchant.Error, match="model or model_type, found neither"):
         HuggingFace.bind({})
-    with pytest.raises(penchant.Error, match="found the shape 2 x 3"):
-        build_model(HuggingFace.bind({"model_type": "gpt2"}), (2, 3), VOCABULARY)
+    with pytest.raises(penchant.Error, match="found the shape 4 x 3"):
+        build_model(HuggingFace.bind({"model_type": "gpt2"}), (4, 3), VOCABULARY)
 
 
 def test_a_model_that_is_not_cached_says_how_to_get_it():

@@ -1,5 +1,8 @@
 """What a run would cost: what is left out is counted, and nothing is written."""
 
+import json
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -22,6 +25,24 @@ EXPERIMENT = {
     "datasets": [{"name": "two-blobs"}],
     "probes": [{"name": "output-spread", "networks": 70}],
 }
+
+
+FORESEE = """
+import json, sys, time
+from pathlib import Path
+from penchant.plugins import discovery
+from penchant_tools import forecast
+from penchant_tools.planning import plan
+from penchant_tools.timing import estimated
+
+forecast._loading()
+(job,) = plan(json.loads(sys.argv[1]), discovery.load(), "test").jobs
+began = time.perf_counter()
+cost = estimated(job, Path(sys.argv[2]), 6.0)
+spent = time.perf_counter() - began
+found = {"spent": spent, "ended": cost.ended, "steps": cost.steps, "seconds": cost.seconds}
+print(json.dumps(found))
+"""
 
 
 class Hand:
@@ -149,17 +170,19 @@ def test_a_shard_that_has_not_ended_takes_as_long_as_its_progress_says():
 
 
 def test_a_training_of_hours_is_foreseen_in_seconds(install, tmp_path):
-    """Steps are counted in torch's optimisers: the trainer knows nothing of dry runs."""
-    forecasts._loading()
+    """Steps are counted in torch's optimisers: the trainer knows nothing of dry runs.
+
+    In a process of its own, as the command is: a process that has computed gradients cannot fork.
+    """
     install("trains", TRAINS)
     raw = {key: value for key, value in EXPERIMENT.items() if key != "seeds"}
     raw |= {"probes": [{"name": "trains"}], "training": {"steps": 10_000_000}}
-    (job,) = plan(raw, discovery.load(), "test").jobs
-    began = time.perf_counter()
-    cost = estimated(job, tmp_path, 6.0)
-    assert time.perf_counter() - began < 7
-    assert not cost.ended and cost.steps == 10_000_000
-    assert cost.seconds > 100
+    command = [sys.executable, "-c", FORESEE, json.dumps(raw), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    cost = json.loads(done.stdout)
+    assert cost["spent"] < 7
+    assert not cost["ended"] and cost["steps"] == 10_000_000
+    assert cost["seconds"] > 100
 
 
 def test_a_call_that_never_returns_is_ended(install, tmp_path):

@@ -172,7 +172,7 @@ def test_a_full_disk_is_told_and_what_was_finished_stays(unlucky, small_disk):
     folder = small_disk / "run"
     code, told = unlucky("fine", "nothing", head=SERIAL, folder=folder, size=40_000)
     assert code == 2
-    assert "No space left on device; make room and run again: finished jobs are kept" in told
+    assert "No space left on device; free some space and run again: finished jobs stay" in told
     assert "Traceback" not in told
     done = sorted(folder.glob("jobs/*/result.json"))
     before = [path.read_bytes() for path in done]

@@ -245,7 +245,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(
         penchant.Error,
-        match="No space left on device; make room and run again: finished jobs are kept",
+        match="No space left on device; free some space and run again: finished jobs stay",
     ):
         penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1]}, out=tmp_path / "run")
     monkeypatch.setattr(files.os, "fsync", real)

@@ -469,4 +469,4 @@ def test_jobs_still_to_do_are_found_once(tmp_path):
     assert (waiting, notes) == ([], {})
     changed = [attrs.evolve(job, key="another") for job in jobs]
     waiting, notes = still_to_do(tmp_path / "run", changed)
-    assert len(waiting) == 1 and "changed since" in notes[jobs[0].id]
+    assert len(waiting) == 1 and "versions changed" in notes[jobs[0].id]

@@ -175,6 +175,8 @@ def _properties(
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
     package = components[0].package
     yield Property("light", _anywhere(check_light, package))
+    # Options of a name that a probe shares with an estimator are the probe's.
+    of_probes = {each.component.name for each in components if each.component.kind == "probe"}
     probes: dict[str, Any] = {}
     for registration in components:
         yield from _of_a_declaration(registration)
@@ -187,7 +189,7 @@ def _properties(
             runs = _several(parts)
             probes[name] = runs
             yield from _of_a_probe(registration, runs, exceptions)
-        elif name in small or registration.component.kind == "dataset":
+        elif name in small.keys() - of_probes or registration.component.kind == "dataset":
             yield from _of_an_axis(registration, parts)
     # One pool for all of them: starting workers takes longer than most probes.
     if probes:
