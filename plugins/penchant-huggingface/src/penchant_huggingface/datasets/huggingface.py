@@ -127,11 +127,11 @@ def _given(options: Texts, parts: tuple[Rows, Rows], generator: Generator) -> Da
     classes = 1 + int(labels.max())
     if samples[0].labels.dim() > 1:
         classes = max(classes, _vocabulary(options, samples))
-    drawn = [
+    train, test = (
         _drawn(part, count, generator)
         for part, count in zip(samples, (options.train, options.test), strict=True)
-    ]
-    return Data(*drawn, classes, conventions=conventions, warnings=tuple(warnings))
+    )
+    return Data(train, test, classes, conventions=conventions, warnings=tuple(warnings))
 
 
 def _given_samples(rows: Rows, names: Sequence[str], length: int) -> Samples:
