@@ -1,6 +1,7 @@
 """The doctor: a healthy machine, a broken plugin, a network without second derivatives."""
 
 import re
+import time
 
 import penchant
 import penchant_testing as testing
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from penchant import cli
 from penchant_tools import doctor as doctors
 from penchant_tools import orders
+from penchant_tools.refusals import LongEnoughError, _processor_limit
 from torch import nn
 
 
@@ -221,3 +223,22 @@ def test_a_network_that_does_not_fit_the_data_is_told(networks):
     assert code == 1
     assert lines["lenet"] == ("!", "lenet needs images of at least 16 x 16, found 1 x 8 x 8")
     assert lines["nad"][1].endswith("it needs an architecture, and this one cannot be used")
+
+
+def test_a_limit_that_is_reached_in_a_destructor_is_raised_after_it():
+    reached = []
+
+    class Slow:
+        def __del__(self):
+            _work_until(lambda: reached)
+
+    with pytest.raises(LongEnoughError), _processor_limit(0.05, reached):
+        Slow()
+        assert len(reached) == 1  # within the destructor, where nothing is raised
+        _work_until(lambda: False)
+
+
+def _work_until(ended):
+    began = time.process_time()
+    while not ended() and time.process_time() - began < 10:
+        pass
