@@ -54,6 +54,6 @@ def test_a_carrier_on_the_first_nads_hides_the_images():
     result = penchant.measure("poisoned-accuracy", architecture="lenet", dataset=dataset, **options)
     (low, high), (first, last) = (
         result.arrays["test-accuracy"],
-        result.arrays["test-accuracy-sampling"],
+        result.arrays["test-accuracy-stderr"],
     )
     assert high - low > 4 * np.hypot(first, last)
