@@ -1,4 +1,4 @@
-"""Torch's global state while numbers are measured: the same for everybody, and given back after.
+"""Torch's global state while numbers are measured: the same for every job, and restored afterwards.
 
 Threads, precision of products, default dtype, gradients, autocast, random state and deterministic
 algorithms change numbers. A caller's session or another library may have set them to anything.

@@ -77,7 +77,7 @@ def _kinds() -> tuple[str, ...]:
     """Kinds of devices: those of torch, and one that a test emulates."""
     import torch
 
-    # torch's own name for a device that nobody has registered is `privateuseone`.
+    # torch's own name for an unregistered device is `privateuseone`.
     emulated = torch._C._get_privateuse1_backend_name()
     return ("cpu", "cuda") if emulated == "privateuseone" else ("cpu", "cuda", emulated)
 

@@ -95,7 +95,7 @@ def write_counts(data: Data) -> tuple[int, ...]:
 
 
 def _is_unchanged(latest: _Loaded) -> bool:
-    """Has nobody written to the samples, not even past torch?"""
+    """Are the samples as they were loaded, also where torch did not see a change?"""
     from penchant_numerics.fingerprints import digest
 
     # torch's count is free, a digest is not; numpy writes without being counted.

@@ -192,7 +192,7 @@ class Claim:
         self._write(self.attempts)
 
     def finish(self, *, done: bool = False) -> None:
-        """Forget all attempts; `done` says to whoever takes the task next that it has a result."""
+        """Forget all attempts; `done` tells the next worker that the task has a result."""
         _held.discard(self)
         self._write([DONE] if done else [])
 

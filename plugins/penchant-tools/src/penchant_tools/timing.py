@@ -123,7 +123,7 @@ def _measure(job: Job, folder: Path, sender: Connection) -> None:
 
 
 def _steps(job: Job, folder: Path) -> int:
-    """Steps of one training, by the recipe and the number of samples; 0 where nobody knows."""
+    """Steps of one training, by the recipe and the number of samples; 0 where it is unknown."""
     training = job.probe.training
     if training is None:
         return 0

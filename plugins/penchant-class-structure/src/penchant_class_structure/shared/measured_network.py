@@ -157,7 +157,7 @@ def measured_loss(options: Options, context: penchant.Context) -> str:
     loss = options.loss
     if loss == "training":
         loss = context.training.loss
-        # the cross-entropy of numbers is not defined, and nobody has asked for it
+        # the cross-entropy of numbers is not defined
         if loss == "cross-entropy" and not context.data.classes:
             return "squared-error"
     if loss == "cross-entropy" and not context.data.classes:
