@@ -373,9 +373,7 @@ def explain(without: tuple[str, ...], name: str) -> None:
 
     NAME is a component, a role, or `training`.
     """
-    from penchant.plugins.explain import explain as explained
-
-    say(explained(name, discovery.load(without)))
+    say(extra("penchant_tools.explain:explain")(name, discovery.load(without)))
 
 
 @main.command()

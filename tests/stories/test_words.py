@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from penchant import cli
 from penchant.plugins import discovery
-from penchant.plugins.explain import explain, explanation, roles
+from penchant_tools.explain import explain, explanation
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = discovery.load()
@@ -207,7 +207,7 @@ def test_explanations():
     for each in OWN:
         text = explanation(each, PLUGINS)
         wrong += [f"explain {each.component.name}, {why}" for why in found_words(text)]
-    for role in roles(PLUGINS):
+    for role in PLUGINS.roles():
         wrong += [f"explain {role.name}, {why}" for why in found_words(explain(role.name, PLUGINS))]
     assert not wrong, "\n".join(wrong)
 

@@ -28,6 +28,7 @@ from penchant.components.component import (
     Executor,
     Probe,
 )
+from penchant.components.roles import Role, role_of
 from penchant.errors import Error, suggestion
 from penchant.plugins.declaration_checks import check_declaration
 
@@ -112,6 +113,15 @@ class Plugins:
         keys = [key for key in self._registrations if kind in (None, key[0])]
         registrations = itertools.chain(*[self._registrations[key] for key in keys])
         return sorted(registrations, key=_sort_key)
+
+    def roles(self) -> dict[Role[Any], list[Registration]]:
+        """The estimators of every role, sorted by the role's name."""
+        estimators: dict[Role[Any], list[Registration]] = {}
+        for registration in self.registrations("estimator"):
+            role = role_of(registration.component)
+            if role is not None:
+                estimators.setdefault(role, []).append(registration)
+        return dict(sorted(estimators.items(), key=lambda pair: pair[0].name))
 
     def clash(self, component: type[Component]) -> str:
         """The distributions with a component of this kind and name, where there are several."""

@@ -53,10 +53,8 @@ def _takes(component: type[Component]) -> Row:
 
 
 def _roles(plugins: Plugins) -> list[Row]:
-    from penchant.plugins.explain import roles
-
     rows = []
-    for role, estimators in roles(plugins).items():
+    for role, estimators in plugins.roles().items():
         summary, _, _ = (role.__doc__ or "").partition("\n")
         names = ", ".join(map(plugins.address, estimators))
         rows.append({"kind": "role", "name": role.name, "summary": summary, "estimators": names})

@@ -1,10 +1,13 @@
 """Discovery: what is wrong with one plugin is said, and hurts no other."""
 
 import importlib.metadata
+import sys
 from pathlib import Path
 
 import penchant
 import pytest
+from click.testing import CliRunner
+from penchant import cli
 from penchant.plugins import discovery
 
 PROBE = (Path(__file__).parents[2] / "fixtures/plugins/penchant_good.py").read_text()
@@ -191,3 +194,23 @@ def test_a_plugin_whose_commands_fail_takes_no_command_away(install, command):
     assert "plugin fails 1.0 failed in penchant_commands: RuntimeError" in shown.stderr
     assert "there is a command 'run' already" in shown.stderr
     assert command("list", "executors").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "package"),
+    [
+        (["explain", "serial"], "penchant-tools"),
+        (["run", "--quick", "{file}"], "penchant-tools"),
+        (["run", "--dry-run", "{file}"], "penchant-tools"),
+    ],
+)
+def test_what_another_package_does_names_that_package(tmp_path, monkeypatch, arguments, package):
+    (tmp_path / "one.toml").write_text('[[probes]]\nname = "output-spread"\n')
+    monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
+    words = [each.format(file=tmp_path / "one.toml") for each in arguments]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        f"penchant: this needs {package}, which is not installed: pip install {package}"
+    )

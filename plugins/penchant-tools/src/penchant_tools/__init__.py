@@ -1,4 +1,4 @@
-"""Around a run: `penchant doctor`, dry runs, quick forms, new plugins, bars and JSON lines."""
+"""Around a run: explanations, the doctor, dry runs, quick forms, new plugins, bars, JSON lines."""
 
 from __future__ import annotations
 

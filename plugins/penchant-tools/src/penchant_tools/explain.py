@@ -14,9 +14,10 @@ from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES, KINDS, taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.extras import extra, is_installed
 from penchant.plugins.discovery import Plugins, Registration
-from penchant.plugins.formulas import plain_formulas
+
+from penchant_tools.examples import example, example_of_role, example_of_training
+from penchant_tools.formulas import plain_formulas
 
 _LONGEST = 8  # entries of a list that are shown
 _COST = "the quick preset takes at most a minute on two CPU cores; `--dry-run` predicts any other"
@@ -32,7 +33,7 @@ def explain(name: str, plugins: Plugins) -> str:
         known.append(address)
         if name in (registration.component.name, address):
             texts.append(explanation(registration, plugins))
-    for role, estimators in roles(plugins).items():
+    for role, estimators in plugins.roles().items():
         known.append(role.name)
         if name == role.name:
             texts.append(_role(role, estimators, plugins))
@@ -43,16 +44,6 @@ def explain(name: str, plugins: Plugins) -> str:
     if not texts:
         raise Error(f"no component is called {name!r}{suggestion(name, known)}")
     return plain_formulas("\n\n".join(texts))
-
-
-def roles(plugins: Plugins) -> dict[Role[Any], list[Registration]]:
-    """The estimators of every role, sorted by the role's name."""
-    estimators: dict[Role[Any], list[Registration]] = {}
-    for registration in plugins.registrations("estimator"):
-        role = role_of(registration.component)
-        if role is not None:
-            estimators.setdefault(role, []).append(registration)
-    return dict(sorted(estimators.items(), key=lambda pair: pair[0].name))
 
 
 def explanation(registration: Registration, plugins: Plugins) -> str:
@@ -70,7 +61,7 @@ def explanation(registration: Registration, plugins: Plugins) -> str:
     if issubclass(cls, Probe):
         lines += _probe(cls)
         lines += _section("Cost", [_COST])
-    lines += _example("example", registration, plugins)
+    lines += _section("Example", [example(registration, plugins)])
     return "\n".join(lines)
 
 
@@ -83,7 +74,7 @@ def _role(role: Role[Any], estimators: list[Registration], plugins: Plugins) -> 
         for registration in estimators
     }
     lines += _section("Estimators", _pairs(rows))
-    lines += _example("example_of_role", role, estimators, plugins)
+    lines += _section("Example", [example_of_role(role, estimators, plugins)])
     return "\n".join(lines)
 
 
@@ -93,15 +84,8 @@ def _training(plugins: Plugins) -> str:
     lines += _options(Training)
     where = "[training] for all probes, [probes.training] for one, --set training.epochs=2 typed"
     lines += _section("Where", [where])
-    lines += _example("example_of_training", plugins)
+    lines += _section("Example", [example_of_training(plugins)])
     return "\n".join(lines)
-
-
-def _example(function: str, *arguments: object) -> list[str]:
-    """A command that uses it, where the package that finds one is installed."""
-    if not is_installed("penchant_tools"):
-        return []
-    return _section("Example", [extra(f"penchant_tools.examples:{function}")(*arguments)])
 
 
 def _options(cls: type[Component]) -> list[str]:

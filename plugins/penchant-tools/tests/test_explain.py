@@ -12,14 +12,14 @@ from penchant import cli
 from penchant.experiments.experiment import build
 from penchant.experiments.typed_text import apply, parse_component
 from penchant.plugins import discovery
-from penchant.plugins.explain import explain, explanation, roles
-from penchant.plugins.formulas import plain_formulas
 from penchant_tools import completion
+from penchant_tools.explain import explain, explanation
+from penchant_tools.formulas import plain_formulas
 
 PLUGINS = discovery.load()
 OFFERS = PLUGINS.registrations()
 OWN = [registration for registration in OFFERS if registration.distribution.startswith("penchant")]
-ROLES = [role.name for role in roles(PLUGINS)]
+ROLES = [role.name for role in PLUGINS.roles()]
 ABSENT = re.compile(r"(\S+): the files are not there")
 
 
