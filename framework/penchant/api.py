@@ -15,11 +15,12 @@ from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
-from penchant.extras import extra, is_installed
+from penchant.extras import extra
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
 from penchant.results.result import Result
 from penchant.results.runs import Run, read
+from penchant.terminal import with_display
 
 __all__ = ["compare", "measure", "read", "run"]
 
@@ -65,19 +66,12 @@ def run(
     raw.update(_plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()}))
     plugins = plugins or discovery.load()
     if progress:
-        plugins = _with_bars(plugins)
+        plugins = with_display(plugins, lines=False)
     if quick:
         raw = extra("penchant_tools.quick:quick_form")(raw, plugins, where)
         stem = f"{stem}-quick"
     folder = Path(out) if out else Path("runs") / stem
     return run_experiment(build(raw, plugins, where), plugins, folder, fresh=fresh, only=only)
-
-
-def _with_bars(plugins: Plugins) -> Plugins:
-    """The plugins, and bars where the package that draws them is installed."""
-    if not is_installed("penchant_tools") or "tools" in plugins.without:
-        return plugins
-    return plugins.with_listener("display", extra("penchant_tools.display:Display")(lines=False))
 
 
 def measure(
@@ -136,7 +130,7 @@ def measure(
     if "seeds" in options:
         hint = "measure with each, or give penchant.run an experiment with seeds"
         raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {hint}")
-    plugins = _with_bars(discovery.load())
+    plugins = with_display(discovery.load(), lines=False)
     given = probe
     # A class of the user's own is registered like those of plugins.
     if not isinstance(probe, str):

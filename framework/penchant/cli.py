@@ -16,7 +16,7 @@ import click
 from penchant.errors import Error
 from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
-from penchant.terminal import complain, say
+from penchant.terminal import complain, say, with_display
 
 LONGEST_FOLDER = 60  # characters of a run folder's name that say what was measured
 
@@ -136,6 +136,11 @@ def _run_options(command: Any) -> Any:
     return command
 
 
+def _several(*names: str, metavar: str, help: str) -> Any:
+    """An option that may be given several times, and that a shell completes."""
+    return click.option(*names, multiple=True, metavar=metavar, shell_complete=_complete, help=help)
+
+
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--quick", is_flag=True, help="A reduced form: each probe's quick preset.")
@@ -156,49 +161,18 @@ def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) ->
 
 @main.command()
 @click.argument("name", shell_complete=_complete)
-@click.option(
-    "-a",
-    "--architecture",
-    "architectures",
-    multiple=True,
-    metavar="ARCH[:k=v,...]",
-    shell_complete=_complete,
-    help="Architecture.",
-)
-@click.option(
-    "-d",
-    "--dataset",
-    "datasets",
-    multiple=True,
-    metavar="DATASET[:k=v,...]",
-    shell_complete=_complete,
-    help="Dataset.",
-)
-@click.option(
+@_several("-a", "--architecture", "architectures", metavar="ARCH[:k=v,...]", help="Architecture.")
+@_several("-d", "--dataset", "datasets", metavar="DATASET[:k=v,...]", help="Dataset.")
+@_several(
     "-e",
     "--estimator",
     "estimators",
-    multiple=True,
     metavar="ROLE=ESTIMATOR[:k=v,...]",
-    shell_complete=_complete,
     help="Estimator for a role.",
 )
+@_several("-o", "--option", "options_", metavar="k=v", help="Option of the probe.")
 @click.option(
-    "-o",
-    "--option",
-    "options_",
-    multiple=True,
-    metavar="k=v",
-    shell_complete=_complete,
-    help="Option of the probe.",
-)
-@click.option(
-    "-p",
-    "--preset",
-    "preset",
-    metavar="PRESET",
-    shell_complete=_complete,
-    help="Preset of the probe.",
+    "-p", "--preset", metavar="PRESET", shell_complete=_complete, help="Preset of the probe."
 )
 @click.option("--seed", "seeds", multiple=True, type=int, help="One job for each seed.")
 @click.option("--shape", help="Input shape where there is no dataset, e.g. 1,32,32.")
@@ -302,12 +276,17 @@ def _execute(
         print_forecast = extra("penchant_tools.dry_run:print_forecast")
         runs = print_forecast(raw, where, Path(out or folder), plugins, only)
         sys.exit(0 if runs else 1)
+    if json_lines:
+        listener = extra("penchant_tools.json_lines:JsonLines")
+        plugins = plugins.with_listener("json-lines", listener())
+    elif not quiet:
+        plugins = with_display(plugins, verbose=verbose)
     found = run_experiment(
         raw,
         out=out or folder,
         fresh=fresh,
         progress=False,
-        plugins=_with_display(plugins, quiet=quiet, verbose=verbose, json_lines=json_lines),
+        plugins=plugins,
         only=only,
         where=where,
     )
@@ -325,23 +304,6 @@ def _say_where(folder: Path) -> None:
     say(str(folder))
     if not is_installed("penchant_report"):
         complain("pip install penchant-report writes report.html with figures")
-
-
-def _with_display(
-    plugins: discovery.Plugins, *, quiet: bool, verbose: bool, json_lines: bool
-) -> discovery.Plugins:
-    """The plugins, and a listener that shows what happens."""
-    if json_lines:
-        listener = extra("penchant_tools.json_lines:JsonLines")
-        return plugins.with_listener("json-lines", listener())
-    if quiet:
-        return plugins
-    if is_installed("penchant_tools") and "tools" not in plugins.without:
-        display = extra("penchant_tools.display:Display")
-        return plugins.with_listener("display", display(verbose=verbose))
-    from penchant.execution.lines import PlainLines
-
-    return plugins.with_listener("display", PlainLines())
 
 
 @main.command(name="list")

@@ -1,8 +1,7 @@
-"""Errors of users, and text of messages; imports only the standard library."""
+"""Errors of users, with the nearest names; imports only the standard library."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 
@@ -31,21 +30,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(name, sorted(set(known)), n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-
-
-def printable(text: str) -> str:
-    r"""A text whose control characters cannot move a terminal's cursor or change its colours.
-
-    >>> printable("red: " + chr(27) + "[31m")
-    'red: \\x1b[31m'
-    """
-    # Fast path: most strings need no escaping.
-    if text.replace("\n", "").replace("\t", "").isprintable():
-        return text
-    # Lines and columns are meant; an escape sequence never is.
-    return re.sub(r"[^\n\t]", _shown, text)
-
-
-def _shown(match: re.Match[str]) -> str:
-    character = match[0]
-    return character if character.isprintable() else ascii(character)[1:-1]

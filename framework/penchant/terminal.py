@@ -1,13 +1,21 @@
-"""Lines on stdout and stderr, in which control characters are escaped."""
+"""What commands print: lines without control characters, and how jobs ended."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
-from penchant.errors import printable
+from penchant.components.hookspecs import hookimpl
+from penchant.extras import extra, is_installed
+from penchant.plugins.discovery import Plugins
+
+if TYPE_CHECKING:
+    from penchant.experiments.jobs import Job
+    from penchant.results.result import Result
+    from penchant.results.runs import Run
 
 
 def say(text: str) -> None:
@@ -32,3 +40,62 @@ def write(stream: TextIO | None, text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         stream.write(data.decode(encoding))
         stream.flush()
+
+
+def printable(text: str) -> str:
+    r"""A text whose control characters cannot move a terminal's cursor or change its colours.
+
+    >>> printable("red: " + chr(27) + "[31m")
+    'red: \\x1b[31m'
+    """
+    # Fast path: most strings need no escaping.
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    # Lines and columns are meant; an escape sequence never is.
+    return re.sub(r"[^\n\t]", _shown, text)
+
+
+def _shown(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
+def with_display(plugins: Plugins, *, lines: bool = True, verbose: bool = False) -> Plugins:
+    """The plugins, and a listener that shows a run.
+
+    Args:
+        plugins: The plugins that listen already.
+        lines: Print how jobs end, and not only bars.
+        verbose: Print the quantities of every job of a grid.
+
+    Returns:
+        With `penchant-tools` bars and aligned numbers, else plain lines.
+    """
+    if is_installed("penchant_tools") and "tools" not in plugins.without:
+        display = extra("penchant_tools.display:Display")
+        return plugins.with_listener("display", display(lines=lines, verbose=verbose))
+    return plugins.with_listener("display", PlainLines()) if lines else plugins
+
+
+class PlainLines:
+    """A line per job on stderr, and its quantities on stdout: what the kernel shows by itself."""
+
+    @hookimpl
+    def penchant_run_started(self, run: Run) -> None:
+        """Say what is about to be done."""
+        done = sum(job["status"] == "done" for job in run.jobs)
+        write(sys.stderr, f"{run.title}: {len(run.jobs)} jobs, {done} already done -> {run.folder}")
+
+    @hookimpl
+    def penchant_job_finished(self, job: Job, result: Result) -> None:
+        """Say how a job ended, and what it found."""
+        seconds = result.cost.get("seconds", 0)
+        write(sys.stderr, f"  {result.status:6} {job.id}  {seconds:.1f} s")
+        if result.error:
+            write(sys.stderr, f"         {result.error}")
+        for text in result.warnings:
+            write(sys.stderr, f"         warning: {text}")
+        if result.status == "done":
+            write(sys.stdout, job.id)
+            for name, quantity in result.quantities.items():
+                write(sys.stdout, f"  {name}: {quantity}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant_numerics.differences import Difference, against_null, null_df
+from penchant_numerics.differences import Difference, against_null, null_df, z_text
 from penchant_numerics.rounding import rounded, short_error
 
 
@@ -203,6 +203,24 @@ class Quantity:
             return rounded(self.null, error)
         # An exact null needs no more digits than the value.
         return min(rounded(self.null), rounded(self.null, self.stderr), key=len)
+
+
+def distance(quantity: Quantity, difference: Difference | None) -> str:
+    """The z-score of a quantity's difference from its null; empty where it has none.
+
+    >>> quantity = Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)
+    >>> distance(quantity, quantity.against_null)
+    'z = −22'
+    >>> quantity = Quantity.of([19.0, 21.0], over="trainings", null=0.0)
+    >>> distance(quantity, quantity.against_null)
+    'z = 2.1 (2 trainings decide nothing)'
+    """
+    text = z_text(difference)
+    if difference is None or not difference.undecided:
+        return text
+    named = quantity.count and quantity.over
+    few = f"{quantity.count} {quantity.over}" if named else "so few repetitions"
+    return f"{text} ({few} decide nothing)"
 
 
 def _flat(values: Any) -> Any:

@@ -21,8 +21,7 @@ from penchant.results.files import (
     write_arrays,
     write_json,
 )
-from penchant.results.lines import quantity_lines
-from penchant.results.quantities import Quantity
+from penchant.results.quantities import Quantity, distance
 
 _OWN = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
 
@@ -73,7 +72,10 @@ class Result:
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
-        lines = [f"Result {title}", *quantity_lines(self.quantities)]
+        lines = [f"Result {title}"]
+        for name, quantity in self.quantities.items():
+            z = distance(quantity, quantity.against_null)
+            lines.append(f"  {name}: {quantity}  {z}".rstrip())
         # Of arrays only their shapes: a notebook has no room for a million numbers.
         shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
         if shapes:

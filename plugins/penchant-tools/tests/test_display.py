@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from penchant.cli import main
 from penchant_tools import bars
 from penchant_tools.display import Display
+from penchant_tools.quantity_lines import quantity_lines
 
 PROBE = ("probe", "output-spread", "-a", "perceptron", "-d", "two-blobs", "-o", "networks=8")
 SMALL = ("--executor", "serial", "--set", "figures=false", "--out", "run")
@@ -128,3 +129,8 @@ def test_a_notebook_has_one_output_that_is_replaced_and_empty_at_the_end(monkeyp
 def test_python_shows_nothing_where_nobody_watches(tmp_path, capfd):
     penchant.measure("output-spread", architecture="perceptron", dataset="two-blobs", networks=8)
     assert capfd.readouterr() == ("", "")
+
+
+def test_lines_show_z():
+    found = {"rank": penchant.Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)}
+    assert quantity_lines(found) == ["  rank  74.5 ± 2.3  null 125.30 ± 0.40  z = −22"]

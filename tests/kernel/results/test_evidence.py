@@ -6,7 +6,7 @@ import math
 import penchant
 import pytest
 from penchant import Quantity
-from penchant.results.lines import distance, quantity_lines
+from penchant.results.quantities import distance
 from penchant_numerics import significance
 from penchant_numerics.differences import Difference, z_text
 from penchant_numerics.statistics import rank_correlation
@@ -149,11 +149,6 @@ def test_two_repetitions_that_decide_nothing_are_named_in_the_report():
     )
     (flag,) = values["flags"]
     assert "Two repetitions are too few to decide" in flag and "slope" in flag
-
-
-def test_lines_show_z():
-    found = {"rank": Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)}
-    assert quantity_lines(found) == ["  rank  74.5 ± 2.3  null 125.30 ± 0.40  z = −22"]
 
 
 def written(folder, seeds):

@@ -9,8 +9,7 @@ from typing import Any
 
 from penchant.errors import Error
 from penchant.results.files import read_json
-from penchant.results.lines import distance
-from penchant.results.quantities import Quantity
+from penchant.results.quantities import Quantity, distance
 from penchant.results.runs import Run
 
 from penchant_report.answers import Entry

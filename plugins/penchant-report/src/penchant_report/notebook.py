@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penchant.errors import Error, suggestion
-from penchant.results.lines import distance
-from penchant.results.quantities import Quantity
+from penchant.results.quantities import Quantity, distance
 
 from penchant_report.figures import figures_of_result, picture, resized
 from penchant_report.pooling import Pooled, pooled

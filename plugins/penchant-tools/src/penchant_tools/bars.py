@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from penchant.errors import printable
+from penchant.terminal import printable
 
 SECONDS_BETWEEN_UPDATES = 0.1
 SECONDS_BETWEEN_NOTEBOOK_UPDATES = 0.5

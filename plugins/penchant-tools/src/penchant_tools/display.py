@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 from penchant.components.hookspecs import hookimpl
-from penchant.results.lines import quantity_lines
 from penchant.terminal import write
 
 from penchant_tools.bars import Bars, is_watched
+from penchant_tools.quantity_lines import quantity_lines
 
 MOST_NAMES = 6  # of quantities that a job did not measure
 

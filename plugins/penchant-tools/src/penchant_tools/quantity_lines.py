@@ -1,11 +1,10 @@
-"""Results as lines of text with aligned numbers."""
+"""Quantities as lines of a terminal, with aligned numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penchant.results.quantities import Quantity
-from penchant_numerics.differences import Difference, z_text
+from penchant.results.quantities import Quantity, distance
 from penchant_numerics.rounding import rounded, short_error
 
 NARROWEST = 40  # columns: what is narrower than that is not laid out for
@@ -50,24 +49,6 @@ def _columns(quantity: Quantity) -> tuple[str, str, str, str]:
         value += f" {quantity.unit}"
     null = "" if quantity.null is None else f"null {quantity.null_text}"
     return value, error, null, distance(quantity, quantity.against_null)
-
-
-def distance(quantity: Quantity, difference: Difference | None) -> str:
-    """The z-score of a quantity's difference from its null; empty where it has none.
-
-    >>> quantity = Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)
-    >>> distance(quantity, quantity.against_null)
-    'z = −22'
-    >>> quantity = Quantity.of([19.0, 21.0], over="trainings", null=0.0)
-    >>> distance(quantity, quantity.against_null)
-    'z = 2.1 (2 trainings decide nothing)'
-    """
-    text = z_text(difference)
-    if difference is None or not difference.undecided:
-        return text
-    named = quantity.count and quantity.over
-    few = f"{quantity.count} {quantity.over}" if named else "so few repetitions"
-    return f"{text} ({few} decide nothing)"
 
 
 def _laid_out(rows: Sequence[Sequence[str]], width: int) -> list[str]:
