@@ -7,6 +7,7 @@ import math
 # Outside of these sizes numbers are written with an exponent.
 _SMALLEST = 1e-4
 _LARGEST = 1e6
+_SMALLEST_P = 1e-6  # below, digits of a p-value are those of its model
 
 
 def rounded(value: float | None, error: float | None = None) -> str:
@@ -45,6 +46,29 @@ def short_error(error: float, value: float | None = None) -> str:
     if _SMALLEST <= max(abs(error), abs(value or 0.0)) < _LARGEST:
         return f"{round(error, digits):.{max(digits, 0)}f}"
     return _short_exponent(f"{error:.1e}")
+
+
+def p_text(p: float | None) -> str:
+    """A p-value as it is printed.
+
+    >>> p_text(1.6e-43), p_text(0.0123), p_text(1.24e-5)
+    ('p < 1e-6', 'p = 0.012', 'p = 1.2e-5')
+    """
+    if p is None:
+        return "p unknown"
+    if p < _SMALLEST_P:
+        return f"p < {_short_exponent(f'{_SMALLEST_P:.0e}')}"
+    return f"p = {_short_exponent(f'{p:.2g}')}"
+
+
+def counted(count: int, word: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "job"), counted(3, "job")
+    ('1 job', '3 jobs')
+    """
+    ending = "" if count == 1 else "s"
+    return f"{count} {word}{ending}"
 
 
 def _short_exponent(text: str) -> str:

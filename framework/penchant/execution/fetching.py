@@ -15,6 +15,7 @@ from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job
+from penchant_numerics.rounding import counted
 
 
 def fetch(experiment: Experiment) -> None:
@@ -46,7 +47,7 @@ def check_files(jobs: Sequence[Job]) -> None:
         lacking += bool(problems[id(component)])
     if lacking:
         listed = "\n".join(filter(None, problems.values()))
-        raise Error(f"data are missing for {lacking} of {len(jobs)} jobs\n{listed}")
+        raise Error(f"data are missing for {lacking} of {counted(len(jobs), 'job')}\n{listed}")
 
 
 def _problem(component: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from penchant.errors import Error
 from penchant_numerics.differences import Difference, against_null, null_df, z_text
-from penchant_numerics.rounding import rounded, short_error
+from penchant_numerics.rounding import p_text, rounded, short_error
 
 
 def _number(value: Any) -> float | None:
@@ -156,7 +156,7 @@ class Quantity:
 
         >>> rank = Quantity(0.9, stderr=0.1, null=0.0)
         >>> rank.sentence(above="Low ones come first", below="High ones do", neither="No order")
-        'Low ones come first: 0.90 ± 0.10 (null 0), p = 2.3e-19.'
+        'Low ones come first: 0.90 ± 0.10 (null 0), p < 1e-6.'
         """
         p = self.null_p_value
         if p is None:
@@ -164,7 +164,7 @@ class Quantity:
         sentence = neither
         if self.is_significant:
             sentence = above if self.value > (self.null or 0.0) else below
-        return f"{sentence}: {self.shown}, p = {p:.2g}."
+        return f"{sentence}: {self.shown}, {p_text(p)}."
 
     @property
     def shown(self) -> str:
@@ -184,7 +184,7 @@ class Quantity:
         if self.stderr is not None:
             text += f" ± {short_error(self.stderr, self.value)}"
         if self.null is not None:
-            p = "" if self.p is None else f", p = {self.p:.2g}"
+            p = "" if self.p is None else f", {p_text(self.p)}"
             text += f" (null {self.null_text}{p})"
         if self.unit:
             text += f" {self.unit}"

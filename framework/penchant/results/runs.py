@@ -15,6 +15,7 @@ from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result, read_result
 from penchant.results.steps import is_by_step, quantities_by_step
+from penchant_numerics.rounding import counted
 
 SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
@@ -53,7 +54,9 @@ class Run:
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
         done = statuses.count("done")
-        return f"Run {self.title!r} in {self.folder}: {done} of {len(statuses)} jobs done"
+        return (
+            f"Run {self.title!r} in {self.folder}: {done} of {counted(len(statuses), 'job')} done"
+        )
 
     @property
     def title(self) -> str:

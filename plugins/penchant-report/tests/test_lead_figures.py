@@ -10,6 +10,7 @@ from penchant_nad.figures import nad as nad_figures
 from penchant_nad.shared.direction_words import described
 from penchant_report.figures import headline_of
 from penchant_report.lead_figures import align
+from penchant_report.merging import by_pattern, merged
 from penchant_testing import checks
 
 
@@ -113,3 +114,40 @@ def test_a_caption_that_claims_a_finding_whatever_the_numbers_is_refused():
         AssertionError, match="'loss' of fixed says 'Slow noise hurts more than fast"
     ):
         checks.check_figures(Fixed, [result])
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (
+            ["Aligned: 0.31 ± 0.02 (null 0), p < 1e-6.", "Aligned: 0.5 ± 0.2 (null 0), p < 1e-6."],
+            "Aligned: 0.31 to 0.5 (null 0), p < 1e-6.",
+        ),
+        (
+            ["Gain −0.4 in conv2, p = 0.002.", "Gain 1.2e-5 in conv2, p = 0.05."],
+            "Gain −0.4 to 1.2e-5 in conv2, p ≤ 0.05.",
+        ),
+        (["59% of NC1 to NC4", "7% of NC1 to NC4"], "7 to 59% of NC1 to NC4"),
+    ],
+)
+def test_sentences_that_differ_in_numbers_only_become_one(texts, expected):
+    names = {str(number): text for number, text in enumerate(texts)}
+    assert list(by_pattern(names)) == [list(names)]
+    assert merged(texts) == expected
+
+
+def test_sentences_in_other_words_stay_apart():
+    texts = {"a": "Loss rises by 3 in conv2.", "b": "Loss rises by 3 in conv3.", "c": "Loss falls."}
+    assert list(by_pattern(texts)) == [["a"], ["b"], ["c"]]
+
+
+def test_findings_come_before_the_warnings_about_them(tmp_path):
+    settings = {"shape": [1, 8, 8], "probes": [{"name": "nad", "networks": 8}]}
+    run = penchant.run(
+        {**settings, "architectures": [{"name": "logistic"}, {"name": "mlp"}]}, out=tmp_path
+    )
+    page = (run.folder / "report.html").read_text()
+    finding = page.index("<strong>logistic, mlp:</strong> No direction of the input is preferred")
+    # Both jobs warn, in sentences with the same words.
+    assert page.count("<strong>Warning:</strong>") == 1
+    assert finding < page.index("<strong>Warning:</strong> 8 networks for 64 inputs")

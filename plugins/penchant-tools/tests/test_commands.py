@@ -22,7 +22,7 @@ def test_probe_prints_quantities_and_writes_a_report(command, tmp_path):
     assert "Outputs of fresh networks" in page
     assert "data:image/svg+xml;base64," in page
     again = command(*PROBE, "--executor", "serial", "--out", "runs/here")
-    assert "1 jobs, 1 already done" in again.stderr
+    assert "1 job, 1 already done" in again.stderr
 
 
 def test_the_default_folder_says_what_is_measured_on_what(command, tmp_path):

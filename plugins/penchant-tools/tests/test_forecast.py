@@ -366,7 +366,7 @@ def test_a_dry_run_prints_what_it_found(tmp_path, monkeypatch):
     )
     done = CliRunner().invoke(main, line.split())
     assert done.exit_code == 0, done.output
-    assert "1 jobs, 0 already done" in done.output
+    assert "1 job, 0 already done" in done.output
     assert "8 networks" in done.output
     assert "with one worker" in done.output and "MB per process" in done.output
     assert list(tmp_path.iterdir()) == []

@@ -10,13 +10,13 @@ from typing import Any
 from penchant.results.runs import Run
 from penchant_numerics import significance
 from penchant_numerics.differences import z_text
-from penchant_numerics.rounding import rounded, short_error
+from penchant_numerics.rounding import counted, p_text, rounded, short_error
 
 from penchant_report.answers import Answer, Contrast, Group, clashes, seeds_of
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
 from penchant_report.headlines import headlines
 from penchant_report.lead_figures import lead_figures
-from penchant_report.wording import counted, level_text, value_text
+from penchant_report.wording import level_text, value_text
 
 CSV = "quantities.csv"  # the numbers of a report, beside its page
 MOST_GROUPS = 300  # rows of a table of answers
@@ -236,7 +236,7 @@ def _what_is_needed(answer: Answer) -> str:
     group, name, away = nearest
     who = f"{name} of {group.label}" if len(answer.groups) > 1 else name
     level = significance.LEVEL / max(answer.comparisons, 1)
-    text = f"The nearest is {who}, with p = {away.p:.2g}; it would need p below {level:.2g}"
+    text = f"The nearest is {who}, with {p_text(away.p)}; it would need p below {level:.2g}"
     quantity = group.quantities[name].quantity
     z = away.z
     # An error that falls with the number of repetitions says how many more would decide.

@@ -1,18 +1,38 @@
-"""Headlines: what a probe says of its own numbers, one sentence for each group."""
+"""Headlines: what a probe says of its own numbers, one sentence for groups that it says it of."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 from penchant.results.runs import Run
+from penchant_numerics.rounding import counted
 
 from penchant_report.answers import Answer, Group
 from penchant_report.figures import headline_of
+from penchant_report.merging import by_pattern, merged
 
-MOST_GROUPS = 6  # that are given a headline
+MOST_GROUPS = 24  # that are given a headline
+MOST_NAMES = 3  # groups that are named where a sentence holds for all of them
 
 
-def headlines(run: Run, answer: Answer) -> tuple[list[str], list[str]]:
+@attrs.frozen
+class Headline:
+    """A sentence of a probe.
+
+    Attributes:
+        groups: Whom it is about; empty where there is one group only.
+        text: The sentence.
+    """
+
+    groups: str
+    text: str
+
+
+def headlines(run: Run, answer: Answer) -> tuple[list[Headline], list[str]]:
     """The sentences of a probe about its groups, seeds pooled.
+
+    Groups whose sentences differ in numbers only share one, with the range of each number.
 
     Args:
         run: The run.
@@ -21,7 +41,7 @@ def headlines(run: Run, answer: Answer) -> tuple[list[str], list[str]]:
     Returns:
         The sentences, and what went wrong where a probe failed to give one.
     """
-    sentences: dict[str, list[str]] = {}
+    sentences = {}
     problems = []
     for group in answer.groups[:MOST_GROUPS]:
         try:
@@ -31,10 +51,19 @@ def headlines(run: Run, answer: Answer) -> tuple[list[str], list[str]]:
             problems.append(f"The headline of {group.label} failed: {kind}: {error}")
             continue
         if text:
-            sentences.setdefault(text, []).append(group.label)
-    if len(answer.groups) == 1:
-        return list(sentences), problems
-    return [f"{', '.join(labels)}: {text}" for text, labels in sentences.items()], problems
+            sentences[group.label] = text
+    several = len(answer.groups) > 1
+    shown = []
+    for labels in by_pattern(sentences):
+        groups = _named(labels, len(answer.groups)) if several else ""
+        shown.append(Headline(groups, merged([sentences[label] for label in labels])))
+    return shown, problems
+
+
+def _named(labels: Sequence[str], groups: int) -> str:
+    if len(labels) == groups > MOST_NAMES:
+        return f"All {counted(groups, 'group')}"
+    return ", ".join(labels)
 
 
 def _headline(run: Run, group: Group) -> str:

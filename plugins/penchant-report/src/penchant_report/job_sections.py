@@ -11,11 +11,12 @@ from penchant.errors import Error
 from penchant.results.files import read_json
 from penchant.results.quantities import Quantity, distance
 from penchant.results.runs import Run
+from penchant_numerics.rounding import counted
 
 from penchant_report.answers import Entry
 from penchant_report.pages import embedded
 from penchant_report.tables import FOLDER as TABLES
-from penchant_report.wording import counted, setting_text, value_text
+from penchant_report.wording import setting_text, value_text
 
 MOST_EMBEDDED = 600_000  # bytes of figures in the sections of jobs
 _NOTHING = "–"

@@ -17,14 +17,15 @@ from typing import Any
 
 from penchant.results.files import atomic
 from penchant.results.runs import Run
+from penchant_numerics.rounding import counted
 
-from penchant_report.answers import Entry, answers, entries_of, seeds_of
+from penchant_report.answers import Answer, Entry, answers, entries_of, seeds_of
 from penchant_report.findings import CSV, answer_values
 from penchant_report.job_sections import job_rows, job_sections, link
+from penchant_report.merging import by_pattern, merged
 from penchant_report.pages import write_page
 from penchant_report.wording import (
     Z_MEANING,
-    counted,
     duration,
     grouped,
     level_text,
@@ -52,23 +53,30 @@ def _page(run: Run, entries: Sequence[Entry]) -> dict[str, Any]:
     waiting = [entry for entry in entries if entry.status not in ("done", "failed")]
     failures = [{**link(entry), "error": entry.error} for entry in failed]
     shown = {entry.id for entry in detailed}
-    warnings = _warnings(entries)
     return {
         "title": run.title,
         "lead": _lead(run, entries),
         "count": len(entries),
-        "answers": [answer_values(answer, run) for answer in answers(entries)],
+        "answers": [_answer(answer, run) for answer in answers(entries)],
         "legend": _legend(entries),
         "failures": failures,
         "waiting": len(waiting),
         "reduced": run.record.get("reduced", ""),
-        "warnings": warnings[:MOST_WARNINGS],
-        "more_warnings": max(0, len(warnings) - MOST_WARNINGS),
         "rows": job_rows(run, entries, shown) if many else [],
         "jobs": job_sections(run, detailed),
         "csv": CSV,
         **_reproduction(run),
         "experiment": _asked(run),
+    }
+
+
+def _answer(answer: Answer, run: Run) -> dict[str, Any]:
+    """What the page shows of a probe: its answer, and the warnings of its jobs."""
+    warnings = _warnings(answer.entries)
+    return {
+        **answer_values(answer, run),
+        "warnings": warnings[:MOST_WARNINGS],
+        "more_warnings": max(0, len(warnings) - MOST_WARNINGS),
     }
 
 
@@ -110,18 +118,14 @@ def _legend(entries: Sequence[Entry]) -> str:
 
 
 def _warnings(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Every warning once, with the jobs that have it."""
-    links = {}
-    pairs = []
-    for entry in entries:
-        links[entry.id] = link(entry)
-        for text in entry.warnings:
-            pairs.append((entry.id, text))
-
+    """Every warning once, with the jobs that have it; other numbers make no other warning."""
+    links = {entry.id: link(entry) for entry in entries}
+    pairs = [(entry.id, text) for entry in entries for text in entry.warnings]
+    jobs = grouped(pairs)
     warnings = []
-    for text, names in grouped(pairs).items():
-        jobs = [links[name] for name in names]
-        warnings.append({"text": text, "jobs": jobs})
+    for texts in by_pattern({text: text for text in jobs}):
+        named = dict.fromkeys(name for text in texts for name in jobs[text])
+        warnings.append({"text": merged(texts), "jobs": [links[name] for name in named]})
     return warnings
 
 

@@ -16,16 +16,6 @@ Z_MEANING = (
 )
 
 
-def counted(count: int, word: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "job"), counted(3, "job")
-    ('1 job', '3 jobs')
-    """
-    ending = "" if count == 1 else "s"
-    return f"{count} {word}{ending}"
-
-
 def duration(seconds: float) -> str:
     """A time in the words of a person.
 

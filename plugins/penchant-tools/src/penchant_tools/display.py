@@ -13,6 +13,7 @@ from typing import Any
 
 from penchant.components.hookspecs import hookimpl
 from penchant.terminal import write
+from penchant_numerics.rounding import counted
 
 from penchant_tools.bars import Bars, is_watched
 from penchant_tools.quantity_lines import quantity_lines
@@ -50,7 +51,7 @@ class Display:
                 done.append(name)
         self._total = len(jobs)
         self._ended = len(done)
-        counts = f"{self._total} jobs, {self._ended} already done"
+        counts = f"{counted(self._total, 'job')}, {self._ended} already done"
         self._tell(f"{run.title}: {counts} -> {run.folder}")
         if run.others:
             listed = ", ".join(run.others)

@@ -9,6 +9,7 @@ from typing import Any
 from penchant.execution.selection import selected
 from penchant.plugins.discovery import Plugins
 from penchant.terminal import say
+from penchant_numerics.rounding import counted
 
 from penchant_tools.forecast import forecast
 from penchant_tools.planning import plan
@@ -36,7 +37,7 @@ def print_forecast(
     planned = plan(raw, plugins, where)
     chosen = selected(planned.jobs, only)
     predicted = forecast(planned.experiment, folder, chosen, planned.refused)
-    counts = f"{predicted.jobs} jobs, {predicted.done} already done"
+    counts = f"{counted(predicted.jobs, 'job')}, {predicted.done} already done"
     title = planned.experiment.settings.title or where
     say(f"{title}: {counts} -> {folder} (dry run)")
     for line in predicted.lines():

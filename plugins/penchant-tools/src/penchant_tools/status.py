@@ -9,6 +9,7 @@ from pathlib import Path
 
 import penchant
 from penchant.results.runs import Run
+from penchant_numerics.rounding import counted
 
 
 def run_lines(folder: Path) -> Iterator[str]:
@@ -36,8 +37,8 @@ def _counts(run: Run) -> str:
     """How many jobs ended how.
 
     >>> _counts(Run(Path(), {"jobs": [{"id": "a", "status": "done"}]}))
-    '1 of 1 jobs done'
+    '1 of 1 job done'
     """
     counts = collections.Counter(job["status"] for job in run.jobs)
-    text = f"{counts.pop('done', 0)} of {len(run.jobs)} jobs done"
+    text = f"{counts.pop('done', 0)} of {counted(len(run.jobs), 'job')} done"
     return ", ".join([text, *(f"{count} {status}" for status, count in sorted(counts.items()))])

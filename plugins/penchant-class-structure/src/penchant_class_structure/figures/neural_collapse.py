@@ -72,8 +72,7 @@ def _training(result: penchant.Result) -> Figure:
         panel.set_xlabel("training step", fontsize=8)
         panel.set_ylabel("value", fontsize=8)
         panel.tick_params(labelsize=8)
-    panels[0, 0].legend(frameon=False, fontsize=7)
-    panels[0, 1].legend(frameon=False, fontsize=7)
+    _legend(figure, panels[0, 1])
     caption = (
         "Measures of the last layer with standard errors over samples; dashed: permuted labels; "
         "dotted: isotropic features of this dimension. 0 is collapse."
@@ -106,7 +105,7 @@ def _layers(result: penchant.Result) -> Figure:
         panel.set_xticks(positions, names, rotation=60, ha="right", fontsize=7)
         panel.set_xlabel("layer", fontsize=8)
         panel.set_ylabel("value", fontsize=8)
-    panels[0].legend(frameon=False, fontsize=7)
+    _legend(figure, panels[0])
     caption = (
         "What each layer is given, from the input to the classifier; dashed: permuted labels; "
         "dotted: isotropic features of the layer's dimension."
@@ -128,6 +127,14 @@ def _curve(
     )
     panel.plot(positions, null, "--", color=ORANGE, label="permuted labels")
     panel.set_title(title, fontsize=9)
+
+
+def _legend(figure: Figure, panel: Axes) -> None:
+    """One legend for all panels, above them: inside of one it would lie on a line."""
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=8
+    )
 
 
 def _log(panel: Axes) -> None:

@@ -17,6 +17,7 @@ from penchant_numerics.pictures import (
     log_ticks,
     palette,
 )
+from penchant_numerics.rounding import p_text
 
 from penchant_nad.shared.errors import known_error
 from penchant_nad.shared.frequency_map import frequency_map
@@ -35,7 +36,7 @@ def headline(result: penchant.Result) -> str | None:
         f"{accuracy[0]:.2f} along direction {indices[0]}, {accuracy[-1]:.2f} along direction "
         f"{indices[-1]}"
     )
-    size = f"{correlation.value:.2f}, p = {correlation.null_p_value:.1g}"
+    size = f"{correlation.value:.2f}, {p_text(correlation.null_p_value)}"
     if not correlation.is_significant:
         return (
             "Test accuracy does not follow the order of the directions significantly (rank "

@@ -107,7 +107,11 @@ def _directions(
     above = _count_above(result)
     if above is not None and any(index >= above for index in chosen):
         _grey_out(figure, chosen, above, columns)
-        caption += f" Pale: not above the null, as all from index {above} on."
+        caption += (
+            f" Pale: index {above} and up, not above the null."
+            if above
+            else " All are pale: none lies above the null."
+        )
     return captioned(figure, caption, title="Neural anisotropy directions by index")
 
 

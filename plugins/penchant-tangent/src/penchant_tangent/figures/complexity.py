@@ -7,6 +7,7 @@ import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import GREY, captioned, log_ticks, palette
+from penchant_numerics.rounding import p_text
 
 MEASURES = (
     "complexity",
@@ -62,7 +63,7 @@ def _correlation(result: penchant.Result) -> Figure:
                 label=f"{100 * result.arrays['shares'][position]:g} % random labels",
             )
         order = result.quantities[f"rank-correlation-{name}"]
-        panel.set_title(f"rank correlation {order.value:.2f}, p = {order.p:.2g}", fontsize=8)
+        panel.set_title(f"rank correlation {order.value:.2f}, {p_text(order.p)}", fontsize=8)
         panel.set_xlabel(f"minus {name}" if name == "margin" else name)
         if name not in ("margin", "distance"):
             panel.set_xscale("log")
