@@ -14,7 +14,7 @@ import attrs
 import penchant
 from derived import derived
 from penchant import Result
-from penchant.results.result import read_result
+from penchant.results.job_folder import JobFolder
 from penchant_report.figures import figure_style
 from PIL import Image
 
@@ -213,7 +213,7 @@ def _image(drawn: Path, name: str) -> Image.Image:
     if drawn.suffix == ".png":
         return Image.open(drawn)
     # A drawing with many points is drawn again as an image.
-    figure = read_result(drawn.parent.parent).figures()[name]
+    figure = JobFolder(drawn.parent.parent).read().figures()[name]
     file = io.BytesIO()
     with figure_style():
         figure.savefig(file, format="png")

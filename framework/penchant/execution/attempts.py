@@ -29,7 +29,7 @@ from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import load_only
 from penchant.results.job_folder import JobFolder
-from penchant.results.result import Result, read_result, write_result
+from penchant.results.result import Result
 from penchant.results.steps import stacked
 
 Measure = Callable[[Any, Context], Result]
@@ -72,11 +72,13 @@ def run_job(
         result = attempt.store()
     if result.status != "done":
         return result
-    path = JobFolder.of(folder, job.id).path
-    load_only(listeners).announce("penchant_result_stored", job=job, folder=path, result=result)
-    shutil.rmtree(JobFolder(path).shards, ignore_errors=True)
+    stored = JobFolder.of(folder, job.id)
+    load_only(listeners).announce(
+        "penchant_result_stored", job=job, folder=stored.path, result=result
+    )
+    shutil.rmtree(stored.shards, ignore_errors=True)
     # A listener may have added a warning, such as a figure that could not be drawn.
-    return attrs.evolve(result, warnings=read_result(path, arrays=False).warnings)
+    return attrs.evolve(result, warnings=stored.read(arrays=False).warnings)
 
 
 class _Attempt:
@@ -178,11 +180,10 @@ def store_result(
     result = attrs.evolve(result, record=record)
     if failure:
         # An older good result stays: this failure stands beside it.
-        path = job_folder.failure if job_folder.has_good_result() else job_folder.result
-        return write_result(job_folder.path, result, path.name)
+        return job_folder.write(result, beside=job_folder.has_good_result())
     # Figures of an older result would be taken for this one's.
     shutil.rmtree(job_folder.path / "figures", ignore_errors=True)
-    written = write_result(job_folder.path, result)
+    written = job_folder.write(result)
     job_folder.failure.unlink(missing_ok=True)
     return written
 

@@ -21,7 +21,7 @@ from penchant.experiments.identity import long_hash, plain
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
 from penchant.results.job_folder import CHANGED, JobFolder
-from penchant.results.runs import make_folder, run_record
+from penchant.results.runs import run_record
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -70,7 +70,7 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
     if fresh:
         move_aside(folder)
     check_folder(folder, jobs)
-    make_folder(folder)
+    (folder / "jobs").mkdir(parents=True, exist_ok=True)
     queue = Queue(folder)
     command = secrets.token_hex(4)
     record = _record(jobs)

@@ -1,14 +1,24 @@
-"""The folder of a job: its files, and whether its result is current."""
+"""The folder of a job: its result in files (JSON and npz), and whether that is current."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.files import NewerSchemaError, set_aside
-from penchant.results.result import are_whole, read_record, result_path
+from penchant.results.files import (
+    NewerSchemaError,
+    checksum,
+    read_arrays,
+    read_json,
+    set_aside,
+    write_arrays,
+    write_json,
+)
+from penchant.results.result import Result, digest, from_json, to_json
 
 CHANGED = "recomputed, because code, data or package versions changed"
 
@@ -35,17 +45,73 @@ class JobFolder:
         return self.path / "failure.json"
 
     @property
+    def arrays(self) -> Path:
+        """The arrays of the result."""
+        return self.path / "arrays.npz"
+
+    @property
     def shards(self) -> Path:
         """The shards of a job that is not done."""
         return self.path / "shards"
 
+    def write(self, result: Result, *, beside: bool = False) -> Result:
+        """Write a result: its arrays first, its JSON last.
+
+        Args:
+            result: The result.
+            beside: It is a failure, and an earlier good result stays.
+
+        Returns:
+            The result as it is stored: with the checksum of its arrays in its record.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        if result.arrays:
+            written = write_arrays(self.arrays, result.arrays)
+            # The JSON has the checksum of its arrays, so that other arrays are noticed.
+            result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
+        write_json(self.failure if beside else self.result, to_json(result))
+        return result
+
+    def read(self, *, arrays: bool = True) -> Result:
+        """The failure of the job when it was computed again, or its result.
+
+        Without arrays only its JSON is read.
+        """
+        path = self._latest
+        try:
+            record = _read_record(path)
+            if not arrays or not record.get("arrays"):
+                return from_json(record, {})
+            if self._is_whole(record):
+                return from_json(record, read_arrays(self.arrays))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        raise Error(f"{self.arrays} is missing or damaged: its checksum is not the result's")
+
+    @property
+    def _latest(self) -> Path:
+        return self.failure if self.failure.is_file() else self.result
+
+    def _is_whole(self, record: Mapping[str, Any]) -> bool:
+        """Is the array file there, with the content that the result names?"""
+        if not record.get("arrays"):
+            return True
+        expected: str | None = record.get("arrays_sha256")
+        try:
+            if expected is not None:
+                return checksum(self.arrays) == expected
+            # Older results have no checksum: reading everything compares the archive's own.
+            return set(record["arrays"]) <= set(read_arrays(self.arrays))
+        except (OSError, Error):
+            return False
+
     def status(self) -> str:
         """Done or failed, as the result says; pending where there is none that can be read."""
-        path = result_path(self.path)
+        path = self._latest
         if not path.is_file():
             return "pending"
         try:
-            return str(read_record(path)["status"])
+            return str(_read_record(path)["status"])
         except NewerSchemaError:
             raise
         except (Error, KeyError) as error:
@@ -63,33 +129,44 @@ class JobFolder:
         if not self.result.is_file():
             return False, ""
         try:
-            record = read_record(self.result)
+            record = _read_record(self.result)
         except Error as error:
             return False, f"recomputed: {error}"
         if record.get("status") != "done":
             return False, ""
         if record.get("key") != key:
             return False, CHANGED
-        if not are_whole(self.path, record):
+        if not self._is_whole(record):
             return False, "recomputed, because its arrays were damaged"
         return True, ""
 
     def has_good_result(self) -> bool:
         """Is there a result that is no failure, of this or of older code?"""
-        try:
-            return read_record(self.result).get("status") == "done"
-        except Error:
-            return False
+        return self._entry("status") == "done"
 
     def crashed_workers(self) -> bool:
         """Did the job crash the workers that tried it last?"""
+        return bool(self._entry("killed_workers"))
+
+    def _entry(self, name: str) -> object:
+        """An entry of the result; None where there is none that can be read."""
         try:
-            return bool(read_record(self.result).get("killed_workers"))
+            return _read_record(self.result).get(name)
         except Error:
-            return False
+            return None
 
     def set_aside(self) -> None:
         """Move what cannot be read out of the way, so that the job is computed again."""
-        for path in (self.result, self.path / "arrays.npz"):
+        for path in (self.result, self.arrays):
             if path.is_file():
                 set_aside(path)
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """The content of `result.json`; its numbers are compared with their checksum."""
+    record = read_json(path)
+    expected = record.get("quantities_sha256")
+    # Older results have no checksum.
+    if expected is not None and digest(record.get("quantities", {})) != expected:
+        raise Error(f"{path} is damaged: its numbers are not those that were written")
+    return record

@@ -1,4 +1,4 @@
-"""Results of probes, and their files (JSON and npz)."""
+"""Results of probes, and their form in JSON."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
 from penchant.errors import Error
 from penchant.extras import extra
-from penchant.results.files import (
-    SCHEMA,
-    check_name,
-    checksum,
-    read_arrays,
-    read_json,
-    write_arrays,
-    write_json,
-)
+from penchant.results.files import SCHEMA, check_name
 from penchant.results.quantities import Quantity, distance
 
 _OWN = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
@@ -221,7 +212,7 @@ def to_json(result: Result) -> dict[str, Any]:
         # The description of an array is beside it, not also in the record.
         **{key: value for key, value in result.record.items() if key != "about"},
         "quantities": quantities,
-        "quantities_sha256": _digest(quantities),
+        "quantities_sha256": digest(quantities),
         "arrays": arrays,
         "conventions": result.conventions,
         "warnings": list(result.warnings),
@@ -230,18 +221,9 @@ def to_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _digest(quantities: Mapping[str, Any]) -> str:
+def digest(quantities: Mapping[str, Any]) -> str:
+    """A checksum of the quantities of `result.json`."""
     return hashlib.sha256(json.dumps(quantities, sort_keys=True).encode()).hexdigest()
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """The content of `result.json`; its numbers are compared with their checksum."""
-    record = read_json(path)
-    expected = record.get("quantities_sha256")
-    # Older results have no checksum.
-    if expected is not None and _digest(record.get("quantities", {})) != expected:
-        raise Error(f"{path} is damaged: its numbers are not those that were written")
-    return record
 
 
 def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
@@ -266,67 +248,3 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
         labels=record.get("axes", {}),
         record=rest,
     )
-
-
-def write_result(folder: Path, result: Result, name: str = "result.json") -> Result:
-    """Write a result: its arrays first, its JSON last.
-
-    Args:
-        folder: The job's folder.
-        result: The result.
-        name: Name of the JSON file.
-
-    Returns:
-        The result as it is stored: with the checksum of its arrays in its record.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    if result.arrays:
-        written = write_arrays(folder / "arrays.npz", result.arrays)
-        # The JSON has the checksum of its arrays, so that other arrays are noticed.
-        result = attrs.evolve(result, record={**result.record, "arrays_sha256": written})
-    write_json(folder / name, to_json(result))
-    return result
-
-
-def read_result(folder: Path, *, arrays: bool = True) -> Result:
-    """The result in a job's folder; without arrays only its JSON is read."""
-    path = result_path(folder)
-    try:
-        record = read_record(path)
-        return from_json(record, _stored_arrays(folder, record) if arrays else {})
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
-
-
-def result_path(folder: Path) -> Path:
-    """The file with a job's status: its failure when it was computed again, or its result."""
-    failure = folder / "failure.json"
-    return failure if failure.is_file() else folder / "result.json"
-
-
-def _stored_arrays(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    expected = record.get("arrays")
-    if not expected:
-        return {}
-    path = folder / "arrays.npz"
-    arrays = read_arrays(path)
-    if lacking := set(expected) - set(arrays):
-        raise Error(f"{path} lacks the arrays {', '.join(sorted(lacking))}")
-    if not are_whole(folder, record):
-        raise Error(f"{path} is damaged: its checksum is not the result's")
-    return arrays
-
-
-def are_whole(folder: Path, record: Mapping[str, Any]) -> bool:
-    """Is the array file there, with the content that the result names?"""
-    if not record.get("arrays"):
-        return True
-    path = folder / "arrays.npz"
-    expected: str | None = record.get("arrays_sha256")
-    try:
-        if expected is not None:
-            return checksum(path) == expected
-        # Older results have no checksum: reading everything compares the archive's own.
-        return set(record["arrays"]) <= set(read_arrays(path))
-    except (OSError, Error):
-        return False

@@ -10,10 +10,10 @@ from typing import Any, NotRequired, TypedDict
 import attrs
 from penchant.errors import Error
 from penchant.extras import extra
-from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json, writing_failed
+from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json
 from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity
-from penchant.results.result import Result, read_result
+from penchant.results.result import Result
 from penchant.results.steps import is_by_step, quantities_by_step
 from penchant_numerics.rounding import counted
 
@@ -107,7 +107,7 @@ class Run:
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
-        return read_result(self.place(job), arrays=arrays)
+        return JobFolder.of(self.folder, job).read(arrays=arrays)
 
     def results(self, **labels: Any) -> list[Result]:
         """Results whose labels match, in the order of jobs.
@@ -242,11 +242,3 @@ def _rebuilt(folder: Path) -> dict[str, Any] | None:
         return None
     seeds = sorted({entry["labels"]["seed"] for entry in entries})
     return {"title": "", "seeds": seeds, "jobs": entries}
-
-
-def make_folder(folder: Path) -> None:
-    """Create a run folder, or say why it cannot be."""
-    try:
-        (folder / "jobs").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise writing_failed(folder, error) from error

@@ -340,7 +340,7 @@ def check_large(folder, jobs, most, monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("a report reads no arrays")
 
-    monkeypatch.setattr("penchant.results.result.read_arrays", refuse)
+    monkeypatch.setattr("penchant.results.job_folder.read_arrays", refuse)
     run = large_run(folder, jobs)
     size = write_report(run).stat().st_size
     assert size < most, size

@@ -16,7 +16,8 @@ from penchant.errors import Error
 from penchant.execution.failures import authors_line
 from penchant.execution.tasks import Pause, Queue, released
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
-from penchant.results.result import Result, read_result, to_json
+from penchant.results.job_folder import JobFolder
+from penchant.results.result import Result, to_json
 
 from penchant_report.figures import figures_of, picture, title_of
 from penchant_report.tables import FOLDER as TABLES
@@ -108,10 +109,10 @@ def _draw_stored(folder: Path) -> str:
     """Draw the figures of a stored result; returns what went wrong."""
     try:
         # Without arrays first: most jobs need nothing drawn.
-        result = read_result(folder, arrays=False)
+        result = JobFolder(folder).read(arrays=False)
         if result.status != "done" or not result.record.get("figures"):
             return ""
-        result = read_result(folder)
+        result = JobFolder(folder).read()
     except Error:
         return ""  # a job without a result, or with a damaged one, is not done
     problem = draw(folder, result.record["figures"], result)

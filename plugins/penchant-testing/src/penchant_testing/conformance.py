@@ -14,7 +14,8 @@ import attrs
 from penchant.api import run
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Registration
-from penchant.results.result import Result, read_result
+from penchant.results.job_folder import JobFolder
+from penchant.results.result import Result
 
 from penchant_testing import checks
 from penchant_testing.claims import check_claims
@@ -306,7 +307,7 @@ class _SmallProbe:
     def stored(self, folder: Path) -> None:
         result, *_ = self.results()
         subfolder = Path(result.record["kept_in"])
-        read = read_result(subfolder)
+        read = JobFolder(subfolder).read()
         checks.assert_same(result, read, "the disk")
 
     def takes(self, folder: Path) -> None:
@@ -431,7 +432,7 @@ def check_processes_on_device(probes: Mapping[str, list[Mapping[str, Any]]], fol
         jobs = {name: only_job(name, {**runs[0], **parts}) for name, runs in probes.items()}
         run_in_processes(list(jobs.values()), folder / "processes")
         for name, job in jobs.items():
-            there = read_result(folder / "processes" / "jobs" / job.id)
+            there = JobFolder.of(folder / "processes", job.id).read()
             assert there.status == "done", f"{name} failed in processes: {there.error}"
             raw = {**experiment(name, {**probes[name][0], **parts}), "executor": "serial"}
             here = checks.only_result(run(raw, out=folder / name))
@@ -445,7 +446,7 @@ def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path)
         jobs[name] = only_job(name, {**runs[0], "figures": False})
     run_in_processes(list(jobs.values()), folder)
     for name, job in jobs.items():
-        there = read_result(folder / "jobs" / job.id)
+        there = JobFolder.of(folder, job.id).read()
         assert there.status == "done", f"{name} failed in processes: {there.error}"
         # Compared with the run in this process.
         here = _kept(name, _frozen(probes[name][0]))
