@@ -50,10 +50,9 @@ def _gradient_sizes(whole: dict[str, Any]) -> str:
     order = sorted(sizes, key=lambda label: sizes[label]["value"])
     smallest, largest = sizes[order[0]], sizes[order[-1]]
     orders = math.log10(largest["value"] / smallest["value"])
-    error = math.hypot(_relative(largest), _relative(smallest)) / math.log(10)
     return (
         f"**Before training, outputs of published networks react to their input with strengths that"
-        f" lie {rounded(orders, error)} ± {short_error(error, orders)} orders of magnitude apart.**"
+        f" lie {orders:.0f} orders of magnitude apart.**"
         f" The mean squared gradient is {_text(smallest)} for {order[0]} and {_text(largest)} for"
         f" {order[-1]}, each at the default initialisation and with batch-norm at its first running"
         " statistics."
@@ -104,10 +103,6 @@ def _text(numbers: Numbers) -> str:
 def _null(numbers: Numbers) -> str:
     null, spread = numbers["null"], numbers["null_spread"]
     return f"{rounded(null, spread)} ± {short_error(spread, null)}"
-
-
-def _relative(numbers: Numbers) -> float:
-    return numbers["stderr"] / numbers["value"]
 
 
 def _listed(labels: list[str], shares: dict[str, Numbers]) -> str:

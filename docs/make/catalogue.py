@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import panels
 from penchant.components.component import Probe
 from penchant.components.options import describe_type, hints
 from penchant.components.roles import role_of
@@ -134,9 +135,11 @@ def _probe_table(registrations: list[Registration]) -> list[str]:
     for distribution, own in sorted(families.items(), key=_template_last):
         summary = importlib.metadata.metadata(distribution)["Summary"]
         lines += ["", f"### {summary}", "", f"`pip install {distribution}`", ""]
+        lines += ['<div class="probes" markdown>', ""]
         lines.append(f"| probe | question | {' | '.join(kinds)} |")
         lines.append("|---" * (len(kinds) + 2) + "|")
         lines += [_probe_row(registration.component, kinds) for registration in own]
+        lines += ["", "</div>"]
     return lines
 
 
@@ -150,9 +153,11 @@ def _probe_row(cls: Any, kinds: list[str]) -> str:
     how = taken(cls)
     cells = " | ".join(marks.get(how[kind], how[kind]) for kind in kinds)
     link = f"[`{cls.name}`]({_file(cls)})"
-    picture = _gallery_file({cls.name})
+    picture = _thumbnail(cls.name)
     if picture:
-        link += f"<br>[![{cls.name}]({picture}){{ .thumbnail }}]({_file(cls)})"
+        page = _file(cls).replace(".md", ".html")
+        image = f'<img class="thumbnail" src="{picture}" alt="" loading="lazy">'
+        link += f'<br><a href="{page}">{image}</a>'
     return f"| {link} | {_cell(cls.question or _summary(cls))} | {cells} |"
 
 
@@ -250,11 +255,38 @@ def _gallery_picture(probes: set[str]) -> list[str]:
     return []
 
 
-def _gallery_file(probes: set[str]) -> str:
-    """The file of that picture; empty where there is none."""
-    for _, job in _gallery_jobs(probes):
-        return f"../gallery/pictures/{job['pictures'][0]['file']}"
-    return ""
+def _thumbnail(probe: str) -> str:
+    """The address of a picture of its first panels; empty where the gallery has no picture."""
+    path = _gallery_file(probe)
+    if path is None:
+        return ""
+    if path.suffix == ".svg" and not panels.window(path.read_text()):
+        return f"../gallery/pictures/{path.name}"
+    return f"thumbnails/{probe}{path.suffix}"
+
+
+def _gallery_file(probe: str) -> Path | None:
+    """The file of its first picture in the gallery."""
+    for _, job in _gallery_jobs({probe}):
+        return DOCS / "gallery/pictures" / job["pictures"][0]["file"]
+    return None
+
+
+def cut_thumbnails() -> None:
+    """Write the thumbnails of figures with several panels."""
+    folder = DOCS / "catalogue/thumbnails"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for registration in load().registrations("probe"):
+        name = registration.component.name
+        path = _gallery_file(name)
+        if path is None:
+            continue
+        if path.suffix != ".svg":
+            panels.cut(path).save(folder / f"{name}{path.suffix}", quality=80)
+        elif small := panels.window(path.read_text()):
+            (folder / f"{name}.svg").write_text(small)
 
 
 def _gallery_jobs(probes: set[str]) -> Iterator[tuple[Any, Any]]:
@@ -350,6 +382,7 @@ def main() -> None:
         old.unlink()
     for name, text in written.items():
         (DOCS / name).write_text(text)
+    cut_thumbnails()
     sys.stdout.write(f"{len(written)} pages of the catalogue\n")
 
 

@@ -21,7 +21,7 @@ def on_config(config: Any, **_: Any) -> Any:
     """Add the pages of the catalogue to its tab, and the version to the footer."""
     for entry in config["nav"]:
         if "Catalogue" in entry:
-            entry["Catalogue"] = ["catalogue/index.md", *catalogue()]
+            entry["Catalogue"] = [{"Catalogue": "catalogue/index.md"}, *catalogue()]
     project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
     config["copyright"] = f"Penchant {project['version']}, {project['license']} licence"
     return config

@@ -11,6 +11,7 @@ import click
 from penchant.components.hookspecs import hookimpl
 from penchant.extras import extra, is_installed
 from penchant.plugins.discovery import Plugins
+from penchant_numerics.rounding import counted
 
 if TYPE_CHECKING:
     from penchant.experiments.jobs import Job
@@ -84,7 +85,8 @@ class PlainLines:
     def penchant_run_started(self, run: Run) -> None:
         """Say what is about to be done."""
         done = sum(job["status"] == "done" for job in run.jobs)
-        write(sys.stderr, f"{run.title}: {len(run.jobs)} jobs, {done} already done -> {run.folder}")
+        jobs = counted(len(run.jobs), "job")
+        write(sys.stderr, f"{run.title}: {jobs}, {done} already done -> {run.folder}")
 
     @hookimpl
     def penchant_job_finished(self, job: Job, result: Result) -> None:

@@ -6,9 +6,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import penchant
 import pytest
 from click.testing import CliRunner
+from matplotlib.figure import Figure
 from penchant import cli
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
@@ -119,7 +121,8 @@ def test_a_tracker_is_told_what_was_found(tmp_path, monkeypatch):
     assert line.startswith(f"tracked {run.jobs[0]['id']} ") and repr(trace.value) in line
 
 
-def test_generated_pages_are_those_of_the_declarations():
+def test_generated_pages_are_those_of_the_declarations(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "make"))
     generator = imported(DOCS / "make/catalogue.py", "docs_catalogue")
     expected = generator.pages()
     for name, text in expected.items():
@@ -128,6 +131,31 @@ def test_generated_pages_are_those_of_the_declarations():
         assert found == text, f"{name} is stale: run `make pages`"
     kept = {str(path.relative_to(DOCS)) for path in (DOCS / "catalogue").glob("*.md")}
     assert kept == {name for name in expected if name.startswith("catalogue/")}
+
+
+def test_thumbnails_of_the_catalogue_exist_and_can_be_read():
+    text = (DOCS / "catalogue/index.md").read_text()
+    found = set(re.findall(r'class="thumbnail" src="([^"]+)"', text))
+    assert len(found) > 40
+    for name in found:
+        assert (DOCS / "catalogue" / name).resolve().is_file(), f"{name}: run `make pages`"
+    kept = {f"thumbnails/{path.name}" for path in (DOCS / "catalogue/thumbnails").iterdir()}
+    assert kept <= found
+
+
+def test_a_thumbnail_shows_the_first_of_several_panels(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "make"))
+    panels = imported(DOCS / "make/panels.py", "panels")
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    for number, axes in enumerate(figure.subplots(1, 3)):
+        axes.plot([0, 1], color=["red", "green", "blue"][number])
+    figure.suptitle("three panels")
+    figure.savefig(tmp_path / "panels.png")
+    cut = panels.cut(tmp_path / "panels.png")
+    pixels = np.asarray(cut).reshape(-1, 3).astype(int)
+    red = (pixels[:, 0] - pixels[:, 1:].max(axis=1)).max()
+    others = (pixels[:, 1:].max(axis=1) - pixels[:, 0]).max()
+    assert red > 100 > others and cut.width < 2 * cut.height
 
 
 def test_every_experiment_of_the_examples_is_in_a_readme():
