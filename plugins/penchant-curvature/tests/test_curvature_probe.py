@@ -1,6 +1,7 @@
 """The estimators and the probe as a user runs them: conformance, refusals, coverage, and the claim on real digits."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
+import math
 import os
 from pathlib import Path
 
@@ -384,6 +385,19 @@ def test_cosines_and_shares_of_layers_have_p_values_of_their_own(whole):
     for name in ("cosine-class", "cosine-cross"):
         assert whole.quantities[name].p >= 0.1
     assert whole.quantities["effective-samples"].null is None
+
+
+def test_rounding_does_not_decide_which_proxy_is_better():
+    """All inputs are one: both proxies are exact, and rounding differs with the precision."""
+    data = (torch.ones(12, 4), torch.arange(12) % 3)
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    found = penchant.measure(
+        "curvature-proxies", architecture=network, dataset=data, executor="serial", permutations=0
+    )
+    for name in ("kfac", "cfac"):
+        assert found.quantities[f"mean-error-{name}"].value < 1e-6
+    assert math.isnan(found.quantities["cfac-better"].value)
 
 
 class _Recurrent(nn.Module):

@@ -140,6 +140,11 @@ SMALL |= probes(
 )
 # Errors are compared where more was learnt.
 CLAIMS = probes(TINY, GAN, steps=6, classifier_steps=5)
+# A bias is found from pairs for which the estimator gives the value: it must have learnt, and not
+# by heart. With 80 pairs the error is 2.1 times the spread: it allows for the gap to training pairs.
+TAUGHT = {**TINY, "steps": 60, "learning_rate": 1e-2}
+CLAIMS["mutual-information"][0]["estimators"]["mutual-information"][1] = TAUGHT
+CLAIMS["mutual-information"][0]["dataset"] = {**PAIRS, "train": 240}
 BENCHMARKS = CLAIMS["information-benchmark"]
 # Of both grids for ksg the one where coverage and warnings are in doubt comes first.
 CLAIMS["information-benchmark"] = [BENCHMARKS[0], BENCHMARKS[2], BENCHMARKS[1]]

@@ -1,6 +1,7 @@
 """Estimators against known information, other libraries and hostile input."""
 
 import functools
+import itertools
 import math
 
 import penchant
@@ -343,20 +344,20 @@ HARD = [
 
 
 @functools.cache
-def hard_pairs(family, parameter, size, samples=1500):
+def hard_pairs(family, parameter, size, samples=1500, seed=11):
     if family == "sparse":
-        return *sparse(samples, size, parameter, seed=11), correlated_gaussians(1, parameter)
+        return *sparse(samples, size, parameter, seed=seed), correlated_gaussians(1, parameter)
     setting = Setting(size, size)
-    generator = torch.Generator(device="cpu").manual_seed(11)
+    generator = torch.Generator(device="cpu").manual_seed(seed)
     x, z = FAMILIES[family].draw(setting, parameter, samples, generator)
     return x, z, FAMILIES[family].truth(setting, parameter)
 
 
-def silent_misses(name, cases, **options):
+def silent_misses(name, cases, samples_seed=11, **options):
     """Cases whose truth lies outside two standard errors although nothing was said."""
     found = []
     for case in cases:
-        x, z, truth = hard_pairs(*case)
+        x, z, truth = hard_pairs(*case, seed=samples_seed)
         answer = estimate(name, x, z, seed=5, **options)
         if abs(answer.value - truth) > 2 * answer.stderr and not answer.warnings:
             found.append((case, truth, answer.value, answer.stderr))
@@ -443,8 +444,38 @@ def test_no_neural_estimate_misses_heavy_tails_or_many_dimensions_silently(name)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mine", "info-nce"])
 def test_no_neural_estimate_misses_silently(name):
+    """Two errors leave one of twenty outside by chance: no case twice, and not many of all 42."""
     contrasts = {"batch": 64, "shifts": 15, "marginals": 31} if name == "info-nce" else {}
-    assert not silent_misses(name, HARD, **{**LONGER, **contrasts, "steps": 600})
+    options = {**LONGER, **contrasts, "steps": 600}
+    misses = []
+    for seed in (11, 12, 13):
+        misses += silent_misses(name, HARD, samples_seed=seed, **options)
+    cases = [case for case, *_ in misses]
+    assert len(cases) == len(set(cases)), misses
+    # At most 5 of 42 with a chance of 0.05 each: in 98 of 100 such tests.
+    assert len(cases) <= 5, misses
+
+
+@pytest.mark.parametrize("name", ["mine", "info-nce"])
+def test_lengths_that_networks_have_not_learnt_are_warned_of(name):
+    """Networks find the correlations (0.72 nats), not that long x come with long z (0.45)."""
+    small = {**LONGER, **OF_THEIR_OWN.get(name, {}), "null_trainings": 0}
+    x, z, truth = hard_pairs("student", 2.0, 5)
+    found = estimate(name, x, z, seed=5, **small)
+    assert truth == pytest.approx(1.167, abs=5e-4) and found.value < truth - 2 * found.stderr
+    assert any("lengths of x and z depend" in text for text in found.warnings)
+    x, z, _ = hard_pairs("gaussian", 0.7, 5)
+    found = estimate(name, x, z, seed=5, **small)
+    assert not any("lengths" in text for text in found.warnings)
+
+
+def test_what_few_contrasts_take_is_in_the_error():
+    """Against all other samples as contrasts, three give less: by what their error allows."""
+    x, z = gaussians(600, 1, 0.9)
+    options = {**SMALL, "batch": 64, "shifts": 3, "null_trainings": 0}
+    few, many = (estimate("info-nce", x, z, marginals=count, **options) for count in (4, 64))
+    assert few.value < many.value - 0.05
+    assert abs(few.value - many.value) < 2 * few.stderr
 
 
 def test_heavy_tails_are_ranked_and_said():
@@ -482,11 +513,13 @@ def test_a_null_that_was_not_measured_is_none():
 
 
 def test_the_best_of_smoothed_checks_is_not_the_first_lucky_one():
+    checks = [0.0, 0.1, 5.0, 0.2, 0.3, 2.0, 2.5, 2.9, 3.0]
+
     class Lucky:
         """A bound whose values are given: one lucky check early, a slow rise later."""
 
         def __init__(self):
-            self.values = iter([0.0, 0.1, 5.0, 0.2, 0.3, 2.0, 2.5, 2.9, 3.0, 0.0, 0.0])
+            self.values = itertools.chain(checks, itertools.repeat(0.0))
 
         def loss(self, joint, marginal):
             return joint.mean(1)

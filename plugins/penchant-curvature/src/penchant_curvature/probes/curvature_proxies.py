@@ -33,6 +33,7 @@ from penchant_curvature.shared.layer_comparison import (
 
 PERMUTATIONS = 999  # of the features of classes, for the null of cosines
 FEW = 3  # samples per class that carry the curvature, below which errors say little
+ROUNDING = 1e-6  # of relative errors in single precision: smaller differences decide nothing
 
 Shards = list[dict[str, Any]]
 
@@ -325,12 +326,20 @@ def _quantities(
 
     # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
-        by_how_much = arrays["layer-error-kfac"] - arrays["layer-error-cfac"]
-        is_better = (by_how_much > 0).double()
-        # what is missing in a layer stays missing
-        better = torch.where(by_how_much.isnan(), by_how_much, is_better)
+        better = _better(arrays["layer-error-kfac"] - arrays["layer-error-cfac"])
         quantities["cfac-better"] = _of_samples(better.mean(), _coin(better))
     return quantities
+
+
+def _better(by_how_much: Tensor) -> Tensor:
+    """1 for each layer where CFAC is better, 0 where it is worse.
+
+    A layer where both are equal up to rounding decides nothing and is left out; one whose error is
+    missing stays missing.
+    """
+    decides = by_how_much.isnan() | (by_how_much.abs() > ROUNDING)
+    decided = by_how_much[decides]
+    return torch.where(decided.isnan(), decided, (decided > 0).double())
 
 
 def _over_sequences(
@@ -366,7 +375,7 @@ def _coin(better: Tensor) -> Null:
     """The null of a share of layers: each is better or worse by chance."""
     from scipy import stats  # here, because it takes a second to load
 
-    if not bool(torch.isfinite(better).all()):
+    if not len(better) or not bool(torch.isfinite(better).all()):
         return {"null": 0.5, "null_spread": None, "null_stderr": None}
     layers = len(better)
     wins = int(better.sum())

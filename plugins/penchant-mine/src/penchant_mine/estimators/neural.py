@@ -45,10 +45,11 @@ from penchant_mine.numerics.recipes import recipe_from
 FEWEST = 50  # pairs: fewer leave no room for three parts
 SAMPLES_MARGIN = 3.0  # nats below the log of the held-out count: e^3 = 20 samples for each e^value
 BATCH_MARGIN = 1.0  # nats below what a batch, or its contrasts, can teach
+LEAST_GAIN = 0.02  # nats: smaller gains are not worth a warning
 EXPONENTIAL = ("mine", "mine-f", "nwj")  # learn from the mean of e^T over a batch
 OVER = (
-    "independent networks, each on its own held-out samples, the distance of the null from 0, and "
-    "half of what training samples give more than held-out ones"
+    "independent networks, each on its own held-out samples, the distance of the null from 0, "
+    "half of what training samples give more than held-out ones, and what few contrasts take"
 )
 CONVENTION = "nats; held-out value; shuffled pairs for the null"
 
@@ -198,7 +199,7 @@ def _report(
     of_training = _sampling(trained.training, trained.training_error, share)
     # Held-out samples give too little and training samples too much: the truth lies between.
     optimism = max(0.0, training - value) / 2
-    bias = math.hypot(float(null.get("null") or 0.0), optimism)
+    bias = math.hypot(float(null.get("null") or 0.0), optimism, _of_contrasts(options, trained))
     stderr, df = combined_error([*sampling, (bias, None)])
     training_stderr, training_df = combined_error(of_training)
     doubts = _doubts(options, trained, value, training, combined_error(sampling)[0])
@@ -250,6 +251,11 @@ def _sampling(
     return [(spread, count - 1), (of_samples, None)]
 
 
+def _of_contrasts(options: Neural, trained: Trained) -> float:
+    """What few contrasts take from the value: it falls with their number, so half show as much."""
+    return trained.contrasts_gain if options.name == "info-nce" else 0.0
+
+
 def _deterministic(pairs: Pairs) -> list[str]:
     for one, other, text in ((pairs.x, pairs.z, "z of x"), (pairs.z, pairs.x, "x of z")):
         if seems_deterministic(one, other):
@@ -277,10 +283,17 @@ def _doubts(
             "steps would give more"
         )
     # A gap that is larger than errors and than a twentieth of the value.
-    if training - value > max(0.05, 0.05 * abs(value), 3 * stderr):
+    if training - value > max(0.05, 0.05 * abs(value), 2 * stderr):
         doubts.append(
             f"training samples give {training:.3g}, held-out samples {value:.3g}: the networks "
             "learnt samples by heart, and the value is too low"
+        )
+    gain, gain_error = trained.lengths_gain
+    # What is not a bound may rise by anything.
+    if options.name != "smile" and gain > max(LEAST_GAIN, 2 * gain_error):
+        doubts.append(
+            "the networks have not learnt how the lengths of x and z depend on each other, which "
+            f"alone would add {gain:.2g}: the value is too low"
         )
     if trained.held_out_count < 50:
         doubts.append(f"only {trained.held_out_count} held-out samples")

@@ -16,6 +16,7 @@ from penchant_mine.numerics.information.families import Setting, correlated
 from penchant_mine.numerics.information.known_information import correlation_for
 
 LARGEST_SHARE = 0.95  # of the log of the number of pairs: they can show no more information
+LEAST_SLOPE = 0.05  # of the estimate against the information: what rises less is taken as flat
 TURNS = 5  # estimates for normal pairs, at most
 
 
@@ -63,7 +64,7 @@ def calibrated_bias(
     information, estimated = known[-1]
     bias_stderr = None
     if stderr is not None and value_stderr is not None:
-        bias_stderr = math.hypot(stderr, value_stderr)
+        bias_stderr = math.hypot(stderr, value_stderr) / _slope(known)
     return {"bias": estimated - information, "bias-stderr": bias_stderr}
 
 
@@ -89,6 +90,18 @@ def _on_normal_pairs(
     return estimate
 
 
+def _slope(known: list[tuple[float, float]]) -> float:
+    """How much the estimate rises with the information, between the first and the last pairs.
+
+    At most 1: an estimator that hardly rises says little about which pairs have its value.
+    """
+    (first, estimate_first), (last, estimate_last) = known[0], known[-1]
+    if first == last:
+        return 1.0
+    rise = (estimate_last - estimate_first) / (last - first)
+    return min(1.0, max(LEAST_SLOPE, rise))
+
+
 def _secant(known: list[tuple[float, float]], value: float) -> float:
     """Where the line through the last two points reaches this value.
 
@@ -99,7 +112,7 @@ def _secant(known: list[tuple[float, float]], value: float) -> float:
     if len(known) > 1:
         before, found_before = known[-2]
         rise = (estimate - found_before) / (here - before)
-        if rise > 0.05:
+        if rise > LEAST_SLOPE:
             slope = rise
     missing = value - estimate
     return here + missing / slope

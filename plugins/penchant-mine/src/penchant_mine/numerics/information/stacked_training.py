@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 
 from penchant_mine.numerics.information.bounds import Bound
 from penchant_mine.numerics.information.statistics_stack import StatisticsStack, held_out_scores
+from penchant_mine.numerics.information.unlearnt_lengths import gain_of_lengths
 
 STOPPING_MARGINALS = 4  # shifts of a check; the reported value has more
 GAIN = 0.25  # standard errors of the mean over networks: smaller gains do not count
@@ -68,6 +69,8 @@ class Trained:
     diverged: int
     held_out_count: int
     curve: Tensor  # (checks, networks): value on the stopping block
+    lengths_gain: tuple[float, float]  # what lengths add to the value, and its standard error
+    contrasts_gain: float  # of the value with all marginal pairs over that with every second one
 
     @property
     def finite(self) -> bool:
@@ -75,6 +78,17 @@ class Trained:
         numbers = torch.stack([self.held_out, self.training, self.sampling_error])
         finite = torch.isfinite(numbers)
         return bool(finite.all())
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Scores of pairs, and the value and its error from the number of pairs (networks,)."""
+
+    joint: Tensor
+    marginal: Tensor
+    shifts: list[int]
+    value: Tensor
+    error: Tensor
 
 
 @dataclass(frozen=True)
@@ -320,31 +334,42 @@ class _Loop:
         x, z = self.pairing.pick(rows)
         return held_out_scores(self.stack, {**self.weights.buffers, **state}, x, z, shifts)
 
-    def _judged(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Value of the kept states on these rows, and its error from the number of rows."""
+    def _judged(self, rows: Tensor) -> _Judged:
+        """What the kept states give on these rows."""
         count = rows.shape[1]
         shifts = shifts_for(count, self.recipe.marginals)
         joint, marginal = self._scores(self.weights.best, rows, shifts)
         contributions = self.bound.contributions(joint, marginal, shifts)
         value = self.bound.value(joint, marginal)
-        return value, contributions.std(1) / math.sqrt(count)
+        return _Judged(joint, marginal, shifts, value, contributions.std(1) / math.sqrt(count))
+
+    def _lengths_gain(self, judged: _Judged) -> tuple[float, float]:
+        x, z = self.pairing.pick(self.rows.test)
+        lengths = x.norm(dim=2), z.norm(dim=2)
+        return gain_of_lengths(self.bound, judged.joint, judged.marginal, lengths, judged.shifts)
+
+    def _contrasts_gain(self, judged: _Judged) -> float:
+        fewer = self.bound.value(judged.joint, judged.marginal[:, ::2])
+        return float((judged.value - fewer).mean())
 
     def finish(self, steps: int, curve: Tensor) -> Trained:
         """Values and errors of the kept states, on held-out and as many training samples."""
         count = self.rows.test.shape[1]
         # As many training samples as held-out ones, so that both are as noisy.
-        held_out, sampling_error = self._judged(self.rows.test)
-        training, training_error = self._judged(self.rows.training[:, :count])
+        held_out = self._judged(self.rows.test)
+        training = self._judged(self.rows.training[:, :count])
         return Trained(
-            held_out=held_out,
-            training=training,
-            sampling_error=sampling_error,
-            training_error=training_error,
+            held_out=held_out.value,
+            training=training.value,
+            sampling_error=held_out.error,
+            training_error=training.error,
             best_step=self.best_step,
             steps=steps,
             diverged=int(self.diverged.sum()),
             held_out_count=count,
             curve=curve,
+            lengths_gain=self._lengths_gain(held_out),
+            contrasts_gain=self._contrasts_gain(held_out),
         )
 
 
