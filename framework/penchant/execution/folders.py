@@ -198,7 +198,8 @@ def check_folder(folder: Path, jobs: list[Job]) -> None:
     others = _other_jobs(folder, jobs) if exists else set()
     # What is there already would otherwise stand among other jobs' results.
     if any(_has_found_something(JobFolder.of(folder, name)) for name in others):
-        differing = f"{len(others)} of its jobs are not in this one, such as {min(others)}"
+        verb = "is" if len(others) == 1 else "are"
+        differing = f"{len(others)} of its jobs {verb} not in this one, such as {min(others)}"
         hint = "choose another folder with --out, or --fresh to move the old one aside (in Python "
         hint += "out and fresh=True)"
         raise Error(f"{folder} holds another experiment: {differing}; {hint}")

@@ -7,6 +7,7 @@ import subprocess
 import matplotlib
 import penchant
 import pytest
+import torch
 from click.testing import CliRunner
 from penchant.cli import main
 from penchant_report.text_tables import _latex_text
@@ -78,6 +79,25 @@ def test_every_measurement_plugin_has_its_papers(run):
         assert file.is_file(), f"{package} has no references.bib"
         text = file.read_text(encoding="utf-8")
         assert text.count("{") == text.count("}") and re.search(r"^@\w+\{\w+,$", text, re.M)
+
+
+def test_tables_say_which_jobs_they_lack(run, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(run.folder, folder)
+    jobs = sorted((folder / "jobs").iterdir())
+    shutil.rmtree(jobs[0])
+    assert penchant.read(folder).to_markdown().startswith("**nad** (1 job pending)\n\n| quantity |")
+    shutil.rmtree(jobs[1])
+    assert penchant.read(folder).to_markdown() == "**nad** (2 jobs pending)"
+    assert penchant.read(folder).to_latex() == "% nad: 2 jobs pending"
+
+
+def test_data_without_a_name_do_not_name_a_column(tmp_path):
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+    data = (torch.randn(12, 1, 4, 4), torch.arange(12) % 3)
+    settings = {"architecture": network, "dataset": data, "label": "My CNN"}
+    penchant.measure("nad", **settings, out=tmp_path / "own")
+    assert "quantity & My CNN \\\\" in penchant.read(tmp_path / "own").to_latex()
 
 
 def test_a_figure_has_the_width_of_a_column(run):

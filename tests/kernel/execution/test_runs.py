@@ -114,7 +114,7 @@ def test_another_experiment_is_refused_unless_fresh(tmp_path):
     penchant.run({**EXAMPLE, "executor": "serial"}, out=tmp_path / "run")
     other = {**EXAMPLE, "executor": "serial", "seeds": [5]}
     with pytest.raises(
-        penchant.Error, match="holds another experiment: 1 of its jobs are not in this one"
+        penchant.Error, match="holds another experiment: 1 of its jobs is not in this one"
     ):
         penchant.run(other, out=tmp_path / "run")
     penchant.run(other, out=tmp_path / "run", fresh=True)

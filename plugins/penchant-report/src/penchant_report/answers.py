@@ -350,7 +350,8 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
         values = list(dict.fromkeys(labels))
         if len(values) > 1:
             varying.append(axis)
-        elif values[0] and axis != "probe":
+        # Data of the user's own that have no label have no name either.
+        elif values[0] and axis != "probe" and (axis, values[0]) != ("dataset", "import"):
             common.append(str(values[0]))
     done = [entry for entry in entries if entry.status == "done"]
     groups = list(_groups(done, varying, probe))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Sequence
 
 from penchant.results.runs import Run
+from penchant_numerics.rounding import counted
 
 from penchant_report.answers import Answer, answers, entries_of
 from penchant_report.wording import value_text
@@ -20,16 +22,19 @@ _VALUES = re.compile(rf"{_NUMBER}(?: ± {_NUMBER})?")
 
 def to_markdown(run: Run) -> str:
     """A table for each probe: one row per quantity, one column per group, seeds pooled."""
-    return "\n\n".join(_markdown(answer) for answer in _measured(run))
+    return "\n\n".join(_markdown(answer) for answer in answers(entries_of(run)))
 
 
 def to_latex(run: Run) -> str:
     """The same as LaTeX; needs the package booktabs."""
-    return "\n\n".join(_latex(answer) for answer in _measured(run))
+    return "\n\n".join(_latex(answer) for answer in answers(entries_of(run)))
 
 
-def _measured(run: Run) -> list[Answer]:
-    return [answer for answer in answers(entries_of(run)) if answer.groups]
+def _unfinished(answer: Answer) -> str:
+    """How many jobs are not in the table, and how they ended; empty where all are."""
+    counts = collections.Counter(entry.status for entry in answer.entries)
+    counts.pop("done", None)
+    return ", ".join(f"{counted(count, 'job')} {status}" for status, count in counts.items())
 
 
 def _rows(answer: Answer) -> list[list[str]]:
@@ -53,10 +58,16 @@ def _rows(answer: Answer) -> list[list[str]]:
 
 
 def _markdown(answer: Answer) -> str:
+    title = f"**{answer.probe}**"
+    unfinished = _unfinished(answer)
+    if unfinished:
+        title += f" ({unfinished})"
+    if not answer.groups:
+        return title
     head, *rows = _rows(answer)
     rule = ["---", *["--:"] * (len(head) - 1)]
     lines = [_markdown_line(cells) for cells in [head, rule, *rows]]
-    return "\n".join([f"**{answer.probe}**", "", *lines])
+    return "\n".join([title, "", *lines])
 
 
 def _markdown_line(cells: Sequence[str]) -> str:
@@ -65,12 +76,16 @@ def _markdown_line(cells: Sequence[str]) -> str:
 
 
 def _latex(answer: Answer) -> str:
+    unfinished = _unfinished(answer)
+    title = f"% {answer.probe}" + (f": {unfinished}" if unfinished else "")
+    if not answer.groups:
+        return title
     head, *rows = _rows(answer)
     columns = "l" + "r" * (len(head) - 1)
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _latex_line(head), r"\midrule"]
     lines += [_latex_line(row) for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([f"% {answer.probe}", *lines])
+    return "\n".join([title, *lines])
 
 
 def _latex_line(cells: Sequence[str]) -> str:
