@@ -24,11 +24,11 @@ import time
 from pathlib import Path
 
 import attrs
-from penchant.execution import maps, tasks
+from penchant.execution import maps
 from penchant.execution.context import Context
 from penchant.execution.mapping import Map
 from penchant.execution.shards import Scope, Shard, ShardStore
-from penchant.execution.tasks import Queue
+from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
@@ -111,7 +111,7 @@ class Worker:
     def claim(self, *arguments):
         """Take a task; None where another worker has it."""
         began = self.clock()
-        claim = tasks.claim(*arguments)
+        claim = Claim.take(*arguments)
         if claim is None:
             self.in_vain += 1
             self.lost += self.clock() - began
@@ -119,7 +119,7 @@ class Worker:
 
     def take(self):
         """Take a shard; False where none is free."""
-        maps.tasks = CountingTasks(self.claim)
+        maps.Claim = CountingClaims(self.claim)
         began = self.clock()
         self._taken = self.published.take(self.name, ATTEMPTS)
         self.looking += self.clock() - began
@@ -144,10 +144,10 @@ class Worker:
 
 
 @attrs.frozen
-class CountingTasks:
-    """What maps know of tasks, with claims that are counted."""
+class CountingClaims:
+    """How maps take claims, with those counted that are refused."""
 
-    claim: object
+    take: object
 
 
 def take_turns(published, workers, delay, deadline):

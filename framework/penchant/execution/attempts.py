@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 from penchant.components.taking import how_taken
@@ -60,19 +60,29 @@ def run_job(
     Returns:
         The result, as it is stored.
     """
-    attempt = _Attempt(job, folder, device or resolve_device(job.settings.device), note)
-    attempt.measure(pool)
+    began = time.perf_counter()
+    device = device or resolve_device(job.settings.device)
+    stored = JobFolder.of(folder, job.id)
+    notes = _Notes([note] if note else [], {"form": REDUCED} if job.settings.quick else {})
+    result, failure, extra = _measured(job, folder, pool, device, notes)
+    seconds = time.perf_counter() - began
+    about: dict[str, Any] = {"seconds": seconds, "extra": extra, "device": device}
     try:
-        result = attempt.store()
+        result = attrs.evolve(
+            result,
+            warnings=tuple(dict.fromkeys([*notes.warnings, *result.warnings])),  # each once
+            conventions={**notes.conventions, **result.conventions},
+        )
+        result = store_result(job, folder, result, failure=failure, **about)
     except (Error, TypeError, ValueError, MemoryError) as problem:
         # A result that cannot be stored is a failure of this job, not of the run; a full disk is.
         if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
             raise
-        attempt.fail(problem)
-        result = attempt.store()
-    if result.status != "done":
+        failure = failure_of(problem, type(job.probe.component))
+        result = Result(warnings=tuple(notes.warnings), conventions=notes.conventions)
+        return store_result(job, folder, result, failure=failure, **about)
+    if failure is not None:
         return result
-    stored = JobFolder.of(folder, job.id)
     load_only(listeners).announce(
         "penchant_result_stored", job=job, folder=stored.path, result=result
     )
@@ -81,65 +91,34 @@ def run_job(
     return attrs.evolve(result, warnings=stored.read(arrays=False).warnings)
 
 
-class _Attempt:
-    """One attempt at a job: its result, or why it failed."""
+class _Notes(NamedTuple):
+    """What a job says beside its numbers, also where it fails: it may well explain the failure."""
 
-    def __init__(self, job: Job, folder: Path, device: Device, note: str) -> None:
-        self.job = job
-        self.folder = folder
-        self.device = device
-        self.began = time.perf_counter()
-        self.result = Result()
-        self.failure: Failure | None = None
-        self.extra: dict[str, Any] = {}
-        # What the run says of the job comes before what the job says.
-        self.warnings = [note] if note else []
-        self.conventions: dict[str, str] = {}
+    warnings: list[str]
+    conventions: dict[str, str]
 
-    def measure(self, pool: Pool | None) -> None:
-        """Run the probe; whatever it raises is this job's failure."""
-        job, settings = self.job, self.job.settings
-        context = None
-        try:
-            with (
-                # Standard output is for results, or for JSON lines.
-                contextlib.redirect_stdout(sys.stderr),
-                isolated(settings, self.device, self.warnings.append),
-                time_limit(settings.time_limit, JobFolder.of(self.folder, job.id).path),
-            ):
-                context = Context(job, self.folder, device=self.device, pool=pool)
-                if settings.quick:
-                    context.conventions["form"] = REDUCED
-                self.result = _measure(job, context)
-                # Read while the policy is in force: outside it the flags are the caller's.
-                self.extra = {**_inputs(context), "policy": recorded_policy(self.device)}
-        except KeyboardInterrupt:
-            raise
-        except BaseException as problem:  # not even sys.exit in a probe ends the run
-            self.fail(problem)
-        # Warnings from before a failure may well explain it.
-        if context is not None:
-            self.warnings.extend(context.warnings)
-            self.conventions = context.conventions
 
-    def fail(self, problem: BaseException) -> None:
-        """Note why there is no result."""
-        self.result = Result()
-        self.failure = failure_of(problem, type(self.job.probe.component))
-
-    def store(self) -> Result:
-        """Write the result."""
-        warnings = dict.fromkeys([*self.warnings, *self.result.warnings])  # each once, in order
-        conventions = {**self.conventions, **self.result.conventions}
-        return store_result(
-            self.job,
-            self.folder,
-            attrs.evolve(self.result, warnings=tuple(warnings), conventions=conventions),
-            failure=self.failure,
-            seconds=time.perf_counter() - self.began,
-            extra=self.extra,
-            device=self.device,
-        )
+def _measured(
+    job: Job, folder: Path, pool: Pool | None, device: Device, notes: _Notes
+) -> tuple[Result, Failure | None, dict[str, Any]]:
+    """The result of the probe, or why it failed; and what else the record holds."""
+    settings = job.settings
+    try:
+        with (
+            # Standard output is for results, or for JSON lines.
+            contextlib.redirect_stdout(sys.stderr),
+            isolated(settings, device, notes.warnings.append),
+            time_limit(settings.time_limit, JobFolder.of(folder, job.id).path),
+        ):
+            context = Context(job, folder, device=device, pool=pool)
+            context.warnings, context.conventions = notes
+            result = _measure(job, context)
+            # Read while the policy is in force: outside it the flags are the caller's.
+            return result, None, {**_inputs(context), "policy": recorded_policy(device)}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:  # not even sys.exit in a probe ends the run
+        return Result(), failure_of(problem, type(job.probe.component)), {}
 
 
 def store_result(

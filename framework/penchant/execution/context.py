@@ -30,7 +30,6 @@ from penchant.execution.shards import (
     Scope,
     Shard,
     ShardStore,
-    check_sendable,
     json_like,
     ranges,
     shared_arrays,
@@ -543,9 +542,6 @@ class Context:
         if networks is not None:
             items = ranges(networks, shard_size)
         assert items is not None
-        # Refused here, before a worker fails to find it.
-        if self._pool.workers > 1:
-            check_sendable(function)
         arrays, digest = shared_arrays(shared)
         # Numbered through all maps of the job: the number names the shard's file.
         first = self._counts["shards"]

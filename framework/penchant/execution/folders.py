@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import secrets
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 import attrs
 from penchant.errors import Error
 from penchant.execution.limits import forget
-from penchant.execution.tasks import Queue
+from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import long_hash, plain
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_json, sweep, write_json
 from penchant.results.job_folder import CHANGED, JobFolder
 from penchant.results.runs import run_record
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 SECONDS_TO_JOIN = 60.0  # a command that comes or goes holds the lock of the folder for a moment
 _OURS = set("jobs queue networks experiment.toml run.json report.html quantities.csv".split())
@@ -67,65 +64,59 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
     Yields:
         What the command needs to know of the others.
     """
-    if fresh:
-        move_aside(folder)
-    check_folder(folder, jobs)
+    if fresh and folder.exists():
+        _move_aside(folder)
+    _check_folder(folder, jobs)
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     queue = Queue(folder)
     command = secrets.token_hex(4)
     record = _record(jobs)
-    with contextlib.ExitStack() as stack:
-        with _lock(folder / ".lock"):
-            others = _at_work(queue)
-            _check_same(folder, others, record)
-            if not others:
-                # What stopped commands left: their attempts do not count any more.
+    path = queue.path / "commands" / f"{command}.json"
+    with _locked(folder):
+        others = _at_work(queue)
+        _check_same(folder, others, record)
+        if not others:
+            # What stopped commands left: their attempts do not count any more.
+            queue.remove()
+            sweep(folder)
+            _remove_failures(folder, jobs)
+        queue.make()
+        write_json(path, record)
+        claim = Claim.take(path, 0, command)
+        assert claim is not None
+    try:
+        yield Session(queue, command, [_named(other) for other in others])
+    finally:
+        # Do not mask the error of a disk that refuses everything.
+        with contextlib.suppress(OSError, Error), _locked(folder):
+            claim.release()
+            if not _at_work(queue):
                 queue.remove()
-                sweep(folder)
-                _remove_failures(folder, jobs)
-            queue.make()
-            held = stack.enter_context(_lock(queue.path / "commands" / f"{command}.lock"))
-            write_json(queue.path / "commands" / f"{command}.json", record)
-        try:
-            yield Session(queue, command, [_named(other) for other in others])
-        finally:
-            # Do not mask the error of a disk that refuses everything.
-            with contextlib.suppress(OSError), _lock(folder / ".lock"):
-                held.release()
-                if not _at_work(queue):
-                    queue.remove()
 
 
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[BaseFileLock]:
-    """Hold a lock; wait for others for a while."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Let no other command come or go."""
     import filelock
 
-    lock = filelock.FileLock(path, timeout=SECONDS_TO_JOIN, thread_local=False)
+    path = folder / ".lock"
     try:
-        lock.acquire()
+        with filelock.FileLock(path, timeout=SECONDS_TO_JOIN, thread_local=False):
+            yield
     except filelock.Timeout:
         raise Error(f"{path} is locked for more than {SECONDS_TO_JOIN:g} seconds") from None
-    try:
-        yield lock
-    finally:
-        lock.release()
 
 
 def _at_work(queue: Queue) -> list[CommandRecord]:
     """The commands that hold their locks; records of others are removed."""
-    import filelock
-
     commands = []
-    for path in (queue.path / "commands").glob("*.json"):
-        lock = filelock.FileLock(path.with_suffix(".lock"), thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
+    for path in (queue.path / "commands").glob("*"):
+        claim = Claim.take(path, 0, "")
+        if claim is None:
             commands.append(cast("CommandRecord", read_json(path)))
         else:
-            path.unlink(missing_ok=True)
-            lock.release()
+            with claim:
+                path.unlink()
     return commands
 
 
@@ -157,27 +148,19 @@ def _check_same(folder: Path, others: list[CommandRecord], own: CommandRecord) -
         raise Error(f"{_named(other)} works in {folder} with {what}; {hint}")
 
 
-def move_aside(folder: Path) -> None:
+def _move_aside(folder: Path) -> None:
     """Rename an old run, unless another command works in it."""
-    if not folder.exists():
-        return
     # Never rename a folder that only a mistyped --out could mean.
     if not folder.is_dir() or (not _is_run(folder) and any(folder.iterdir())):
         raise Error(f"{folder} exists and is not a run folder; choose another with --out")
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    with _lock(folder / ".lock"):
+    with _locked(folder):
         others = _at_work(Queue(folder))
         if others:
             listed = ", ".join(map(_named, others))
             hint = "wait for them or choose another folder with --out"
             raise Error(f"{folder} cannot be moved aside: {listed} at work there; {hint}")
-        # Two moves within a second have the same stamp.
-        for number in range(1000):
-            ending = f"-{number}" if number else ""
-            aside = folder.with_name(f"{folder.name}.{stamp}{ending}")
-            if not aside.exists():
-                folder.rename(aside)
-                return
+        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+        folder.rename(folder.with_name(f"{folder.name}.{stamp}"))
 
 
 def _is_run(folder: Path) -> bool:
@@ -190,7 +173,7 @@ def _is_run(folder: Path) -> bool:
     return True
 
 
-def check_folder(folder: Path, jobs: list[Job]) -> None:
+def _check_folder(folder: Path, jobs: list[Job]) -> None:
     """A folder takes an experiment whose jobs include all of its own that have found something."""
     exists = folder.is_dir()
     if folder.is_file() or (exists and not _is_run(folder)):

@@ -56,9 +56,7 @@ class Map:
 
 
 class Pool(Protocol):
-    """Does the shards of a map; `workers` is how many are done at a time."""
-
-    workers: int
+    """Does the shards of a map."""
 
     def map(self, shared_map: Map, shards: Sequence[Shard], /) -> Iterator[Arrays]:
         """Yield the answers of shards, in their order."""
@@ -66,8 +64,6 @@ class Pool(Protocol):
 
 class SerialPool:
     """Does every shard in this process, one after another."""
-
-    workers = 1
 
     def map(self, shared_map: Map, shards: Sequence[Shard], /) -> Iterator[Arrays]:
         """Yield the answers of shards, in their order."""

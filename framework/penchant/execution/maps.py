@@ -13,6 +13,7 @@ import json
 import random
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -20,13 +21,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
-from penchant.execution import tasks
 from penchant.execution.context import Context
 from penchant.execution.devices import Device
 from penchant.execution.failures import Failure, ShardError, failure_of
 from penchant.execution.mapping import Map
-from penchant.execution.shards import Arrays, Scope, Shard, ShardStore
-from penchant.execution.tasks import Claim, Pause, Queue, released
+from penchant.execution.shards import Arrays, Scope, Shard, ShardStore, check_sendable
+from penchant.execution.tasks import PAUSE, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
 from penchant.results.job_folder import JobFolder
@@ -90,7 +90,7 @@ class PublishedMap:
         with contextlib.suppress(FileNotFoundError):
             for position in self._candidates((self.path / "states").read_bytes()):
                 shard = self._shards[self._first + position]
-                claim = tasks.claim(self.path / "locks", position, worker)
+                claim = Claim.take(self.path / "locks", position, worker)
                 if claim is None:
                     continue
                 if self._may_begin(shard, claim, attempts):
@@ -177,20 +177,6 @@ class PublishedMap:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def store_of(job: Job, folder: Path, shared: str = "") -> ShardStore:
-    """Where the shards of a job are stored.
-
-    Args:
-        job: The job.
-        folder: The run folder.
-        shared: Digest of what the shards share.
-
-    Returns:
-        The store.
-    """
-    return ShardStore(JobFolder.of(folder, job.id).shards, job.key, shared)
-
-
 def publish(queue: Queue, shared_map: Map, shards: list[Shard]) -> PublishedMap | None:
     """Let all workers do the shards of a map.
 
@@ -243,7 +229,7 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job]) -> PublishedMap | None
     job = jobs.get(record["job"])
     if job is None or job.key != record["key"]:
         return None
-    store = store_of(job, queue.folder, record["digest"])
+    store = ShardStore(JobFolder.of(queue.folder, job.id).shards, job.key, record["digest"])
     published = PublishedMap(queue, path, job, store, _decoded(record))
     published.go_to_random_position()
     return published
@@ -325,11 +311,13 @@ class SharingPool:
     def __init__(self, worker: Worker, claim: Claim) -> None:
         self._worker = worker
         self._claim = claim
-        self.workers = worker.workers
 
     def map(self, shared_map: Map, shards: Sequence[Shard], /) -> Iterator[Arrays]:
         """Yield the answers of shards in their order, computed here or elsewhere."""
         worker = self._worker
+        # Refused here, before a worker fails to find it.
+        if worker.tend is not None:
+            check_sendable(shards[0].function)
         left = collections.deque(shards)
         published: PublishedMap | None = None
         try:
@@ -350,22 +338,20 @@ class SharingPool:
     def _answer(self, shared_map: Map, published: PublishedMap, first: Shard, count: int) -> Arrays:
         """Wait for the answer of a shard; meanwhile do others."""
         worker = self._worker
-        pause = Pause()
         while not published.store.has(first):
             published.check()
-            if worker.tend is not None:
+            taken = None
+            if worker.tend is None:
+                taken = published.take(worker.name, worker.assignment.attempts)
+            else:
                 worker.tend(count)
-                pause.wait()
-                continue
-            taken = published.take(worker.name, worker.assignment.attempts)
             if taken is None:
-                pause.wait()
+                time.sleep(PAUSE)
                 continue
             shard, claim = taken
-            with released(claim):
+            with claim:
                 arrays = shared_map.compute(shard)
                 published.finish(shard, claim)
             if shard is first:
                 return arrays
-            pause.reset()
         return shared_map.stored(first)

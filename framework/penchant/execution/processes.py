@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.forkserver
 import os
 import pickle
 import signal
@@ -24,6 +25,7 @@ from typing import Any
 from penchant.components.component import Executor
 from penchant.execution.tasks import withdraw_all
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # read by libraries when they are loaded
 SECONDS_TO_LEAVE = 1.0  # given to a worker to stop by itself
 
 # Loaded by the server, because nearly every job needs them. torch loads its compiler by itself, as
@@ -39,7 +41,7 @@ class Processes:
     ) -> None:
         self.size = workers or os.cpu_count() or 1
         self._work = pickle.dumps(work)
-        self._threads = threads
+        self._threads = str(threads)
         self._running: dict[int, tuple[BaseProcess, Connection]] = {}
 
     def start(self, number: int) -> None:
@@ -47,14 +49,9 @@ class Processes:
         context = _start_context()
         receiver, sender = context.Pipe(duplex=False)
         # A server keeps the environment that it was started with; a worker has that of today.
-        count = str(self._threads)
-        environment = {**os.environ, "OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
-        process = context.Process(
-            target=serve, args=(self._work, number, sender, environment), name=f"penchant-{number}"
-        )
-        # Libraries read their number of threads when they are loaded. A server must have no
-        # threads but its own; its workers set theirs.
-        with _plain_main(), _environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"):
+        environment = {**os.environ, **dict.fromkeys(THREADS, self._threads)}
+        process = context.Process(target=serve, args=(self._work, number, sender, environment))
+        with _as_server():
             process.start()
         sender.close()
         self._running[number] = (process, receiver)
@@ -105,30 +102,31 @@ def _start_context() -> Any:
     return context
 
 
+def start_server() -> None:
+    """Start the server that workers are forked from, and let it load torch meanwhile."""
+    if _start_context().get_start_method() == "forkserver":
+        with _as_server():
+            multiprocessing.forkserver.ensure_running()
+
+
 @contextlib.contextmanager
-def _plain_main() -> Iterator[None]:
-    """Workers do not import the user's script: it needs no guard against running twice."""
+def _as_server() -> Iterator[None]:
+    """What a server finds when it starts: an empty script, and one thread.
+
+    Workers do not import the user's script, which then needs no guard against running twice.
+    Libraries read their number of threads when they are loaded; workers set theirs.
+    """
     main = sys.modules["__main__"]
+    before = {name: os.environ[name] for name in THREADS if name in os.environ}
     sys.modules["__main__"] = types.ModuleType("__main__")
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-@contextlib.contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    """Environment variables for the processes started inside."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in THREADS:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def serve(work: bytes, number: int, sender: Connection, environment: dict[str, str]) -> None:

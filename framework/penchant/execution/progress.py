@@ -13,9 +13,8 @@ from penchant.execution.tasks import Queue
 
 
 class Message(TypedDict, total=False):
-    """A report of a worker: it is ready, a job began or ended, or how far a job is."""
+    """A report of a worker: a job began or ended, or how far it is."""
 
-    ready: bool
     job: str
     started: bool
     ended: bool
@@ -35,10 +34,12 @@ _here = _Here()
 
 
 class Reporter:
-    """Appends the reports of a worker to its file."""
+    """Appends the reports of a worker to its file, which exists once the worker has started."""
 
     def __init__(self, queue: Queue, worker: str) -> None:
         self._path = queue.path / "progress" / worker
+        with contextlib.suppress(OSError):
+            self._path.touch()
 
     def report(self, message: Message) -> None:
         """Append a message; a disk that refuses it costs progress only."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
+import os
 import shutil
 import sys
 import time
@@ -25,9 +27,10 @@ from penchant.execution.executors import Team
 from penchant.execution.fetching import check_files, fetch
 from penchant.execution.folders import Session, joined, still_to_do, write_experiment
 from penchant.execution.limits import terminable
+from penchant.execution.processes import start_server
 from penchant.execution.progress import Follower, Message, watching
 from penchant.execution.selection import selected
-from penchant.execution.tasks import Pause, Queue
+from penchant.execution.tasks import Queue
 from penchant.execution.worker import Assignment, work
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
@@ -40,8 +43,7 @@ from penchant.results.runs import JobEntry, Run
 Notify = Callable[..., None]
 
 SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where a message was lost
-MAIN = 1_000_000  # number of the worker that is the command itself, per device
-SHORTEST_PAUSE = 0.05  # seconds between two readings of messages
+PAUSE = 0.05  # seconds between two readings of messages
 
 
 def run_experiment(
@@ -69,6 +71,9 @@ def run_experiment(
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
     executor = experiment.executor
+    if not folder.exists() and _may_start_processes(experiment):
+        # The server of workers loads torch while this process does.
+        start_server()
     find_device = functools.partial(job_device, experiment.settings.device)
     # Where workers are on other machines, those know the device.
     kind, gpu = executor.ask(find_device) if executor is not None else find_device()
@@ -97,6 +102,15 @@ def _executor(experiment: Experiment, jobs: list[Job]) -> Executor:
     if reason and executor.name != "serial":
         raise Error(f"{reason}, or use the executor serial")
     return executor
+
+
+def _may_start_processes(experiment: Experiment) -> bool:
+    """Will several jobs run in processes, as far as can be known without torch?"""
+    seeds = len(experiment.settings.seeds)
+    jobs = sum(seeds * math.prod(map(len, probe.axes.values())) for probe in experiment.probes)
+    if experiment.executor is None:
+        return jobs > 1 and (experiment.settings.workers or os.cpu_count()) != 1
+    return jobs > 1 and type(experiment.executor) is Processes
 
 
 def _workers(experiment: Experiment) -> int:
@@ -169,8 +183,7 @@ class _Command:
             if alone and type(executor) is Processes and not self._is_dangerous(waiting[0]):
                 with watching(watch.look):
                     # The device is that of worker 0; its number is that of no other worker.
-                    number = MAIN * assignment.devices
-                    work(assignment, number, watch.tend, team.size)
+                    work(assignment, -assignment.devices, watch.tend)
             watch.until_done()
         finally:
             team.stop()
@@ -249,22 +262,17 @@ class _Watch:
         self._follower = Follower(self.queue)
         self._stdout = sys.stdout
         self._listed = 0.0
-        self._messages = 0
         self.helpers = 0
 
     def until_done(self) -> None:
         """Wait until every job has ended; start workers for those that die."""
-        pause = Pause(SHORTEST_PAUSE)
         while self.left:
             # A worker in this very thread works now.
             with watching(self.look):
                 self.team.grow(max(self.helpers, len(self.left)))
-            before = self._messages
             self.look()
             self.team.tend()
-            if self._messages > before:
-                pause.reset()
-            pause.wait()
+            time.sleep(PAUSE)
 
     def tend(self, shards: int) -> None:
         """Have workers for the shards of a job in this process."""
@@ -280,7 +288,6 @@ class _Watch:
 
     def _look(self) -> None:
         for message in self._follower.messages():
-            self._messages += 1
             self.on_message(message)
         now = time.monotonic()
         if now - self._listed > SECONDS_BETWEEN_LISTINGS:

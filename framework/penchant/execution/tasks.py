@@ -25,33 +25,15 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 
+PAUSE = 0.02  # seconds before files that others write are read again
 SECONDS_TO_EXPLAIN = 5.0  # given to a command to find out how its worker died
 SLOT = 128  # bytes: the names of a few workers
 DONE = "done"  # in a slot: its task has a result
-SHORTEST, LONGEST = 0.005, 0.05  # seconds of a pause
 FOLDERS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
-
-
-class Pause:
-    """A pause before files are read again: short at first, longer while nothing happens."""
-
-    def __init__(self, shortest: float = SHORTEST) -> None:
-        self._shortest = shortest
-        self._seconds = shortest
-
-    def wait(self) -> None:
-        """Wait a little, and longer the next time."""
-        time.sleep(self._seconds)
-        self._seconds = min(LONGEST, self._seconds * 1.5)
-
-    def reset(self) -> None:
-        """Begin with short pauses again."""
-        self._seconds = self._shortest
 
 
 @attrs.frozen
@@ -76,7 +58,9 @@ class Queue:
 
     def claim(self, job: str, worker: str) -> Claim | None:
         """Take a job; None where another worker has it."""
-        return claim(self.path / "locks" / job, 0, worker, create=os.O_CREAT)
+        path = self.path / "locks" / job
+        path.touch()
+        return Claim.take(path, 0, worker)
 
     def end(self, job: str) -> None:
         """Note that a job has ended."""
@@ -116,39 +100,79 @@ class Queue:
 
     def _how_died(self, worker: str) -> str:
         """How a worker died, as the command that started it will have found out in a moment."""
-        path = self.path / "deaths" / worker
         deadline = time.monotonic() + SECONDS_TO_EXPLAIN
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError):
-                return path.read_text()
-            time.sleep(0.05)
+                return (self.path / "deaths" / worker).read_text()
+            time.sleep(PAUSE)
         return "no reason is known"
 
 
-def claim(path: Path, number: int, worker: str, *, create: int = 0) -> Claim | None:
-    """Take a task; None where another worker has it.
+class Claim:
+    """A task that is taken: its lock, and the workers that began it without a result.
 
-    Args:
-        path: The file of its lock.
-        number: The task's number in that file.
-        worker: The worker that takes it.
-        create: `os.O_CREAT` makes the file where there is none.
-
-    Returns:
-        The claim, which holds the lock.
-
-    Raises:
-        FileNotFoundError: The file, or its folder, has been removed.
+    `with claim:` lets others have the task afterwards, whatever happened.
     """
-    descriptor = os.open(path, os.O_RDWR | create, 0o666)
-    try:
+
+    def __init__(self, descriptor: int, start: int, worker: str) -> None:
+        self._descriptor = descriptor
+        self._start = start
+        self._worker = worker
+        names = os.pread(descriptor, SLOT, start).decode().replace("\0", " ").split()
+        self.is_done = names == [DONE]
+        self.attempts = [] if self.is_done else names
+
+    @classmethod
+    def take(cls, path: Path, number: int, worker: str) -> Claim | None:
+        """Lock a task for a worker.
+
+        Args:
+            path: The file of its lock, which is not made again where it has been removed.
+            number: The task's number in that file.
+            worker: The worker's name.
+
+        Returns:
+            The claim; None where another worker has the task.
+        """
+        descriptor = os.open(path, os.O_RDWR)
         if _lock(descriptor, number * SLOT):
-            return Claim(descriptor, number * SLOT, worker)
-    except BaseException:
+            return cls(descriptor, number * SLOT, worker)
         os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
+        return None
+
+    def begin(self) -> None:
+        """Count an attempt."""
+        self._write([*self.attempts, self._worker])
+        _begun.add(self)
+
+    def forgive(self) -> None:
+        """Forget earlier attempts: this one gets further."""
+        if self.attempts:
+            self.attempts = []
+            self._write([self._worker])
+
+    def withdraw(self) -> None:
+        """Forget this attempt: it ends for another reason than the task."""
+        self._write(self.attempts)
+
+    def finish(self, *, done: bool = False) -> None:
+        """Forget all attempts; `done` tells the next worker that the task has a result."""
+        _begun.discard(self)
+        self._write([DONE] if done else [])
+
+    def release(self) -> None:
+        """Let others have the task."""
+        _begun.discard(self)
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def _write(self, workers: list[str]) -> None:
+        os.pwrite(self._descriptor, " ".join(workers).encode().ljust(SLOT), self._start)
 
 
 def _lock(descriptor: int, start: int) -> bool:
@@ -165,60 +189,11 @@ def _lock(descriptor: int, start: int) -> bool:
     return True
 
 
-class Claim:
-    """A task that is taken: its lock, and the workers that began it without a result."""
-
-    def __init__(self, descriptor: int, start: int, worker: str) -> None:
-        self._descriptor = descriptor
-        self._start = start
-        self._worker = worker
-        names = os.pread(descriptor, SLOT, start).decode().replace("\0", " ").split()
-        self.is_done = names == [DONE]
-        self.attempts = [] if self.is_done else names
-
-    def begin(self) -> None:
-        """Count an attempt."""
-        self._write([*self.attempts, self._worker])
-        _held.add(self)
-
-    def forgive(self) -> None:
-        """Forget earlier attempts: this one gets further."""
-        if self.attempts:
-            self.attempts = []
-            self._write([self._worker])
-
-    def withdraw(self) -> None:
-        """Forget this attempt: it ends for another reason than the task."""
-        self._write(self.attempts)
-
-    def finish(self, *, done: bool = False) -> None:
-        """Forget all attempts; `done` tells the next worker that the task has a result."""
-        _held.discard(self)
-        self._write([DONE] if done else [])
-
-    def release(self) -> None:
-        """Let others have the task."""
-        _held.discard(self)
-        os.close(self._descriptor)
-
-    def _write(self, workers: list[str]) -> None:
-        os.pwrite(self._descriptor, " ".join(workers).encode().ljust(SLOT), self._start)
-
-
-_held: set[Claim] = set()  # tasks that this process has begun
+_begun: set[Claim] = set()  # tasks that this process has begun
 
 
 def withdraw_all() -> None:
     """Let the attempts of a worker that must stop not count."""
-    for each in list(_held):
+    for claim in list(_begun):
         with contextlib.suppress(OSError):
-            each.withdraw()
-
-
-@contextlib.contextmanager
-def released(claim: Claim) -> Iterator[Claim]:
-    """Let others have a task afterwards, whatever happened."""
-    try:
-        yield claim
-    finally:
-        claim.release()
+            claim.withdraw()

@@ -19,7 +19,7 @@ from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import Map
 from penchant.execution.maps import PublishedMap
 from penchant.execution.progress import Reporter, report, reporting
-from penchant.execution.tasks import Claim, Pause, Queue, released
+from penchant.execution.tasks import PAUSE, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
@@ -57,88 +57,74 @@ class Assignment:
         """The name of a worker."""
         return f"{self.command}.{number}"
 
+    def device(self, number: int) -> Device:
+        """The device of a worker, which must be of the kind that results will name."""
+        job = self.jobs[0]
+        device = resolve_device(job.settings.device, number % self.devices)
+        expected = job.record["device"]
+        if device.kind != expected:
+            raise Error(f"a worker has the device {device.kind}, expected {expected}")
+        return device
 
-def work(
-    assignment: Assignment, number: int, tend: Callable[[int], None] | None = None, workers: int = 1
-) -> None:
+
+def work(assignment: Assignment, number: int, tend: Callable[[int], None] | None = None) -> None:
     """Work until every job has ended.
 
     Args:
         assignment: What is to be done.
         number: A number that no other worker of the command has or had.
-        tend: Where shards are left to other workers: called while they are waited for.
-        workers: How many shards are done at a time.
+        tend: Where shards are left to other workers: called while they are waited for, with the
+            number of shards.
     """
     from penchant_numerics.isolation import limited_threads
 
     queue = Queue(assignment.folder)
     reporter = Reporter(queue, assignment.worker(number))
     with limited_threads(assignment.threads), reporting(reporter):
-        # From now on a death is not one of a worker that could not start.
-        reporter.report({"ready": True})
-        worker = Worker(assignment, number, tend, workers)
         try:
-            worker.run()
+            Worker(assignment, number, tend).run()
         except FileNotFoundError:
             # The command has ended, or the folder was deleted.
             if queue.path.is_dir():
                 raise
 
 
-def _device(assignment: Assignment, number: int) -> Device:
-    """The device of a worker, which must be of the kind that results will name."""
-    job = assignment.jobs[0]
-    device = resolve_device(job.settings.device, number % assignment.devices)
-    expected = job.record["device"]
-    if device.kind != expected:
-        raise Error(f"a worker has the device {device.kind}, expected {expected}")
-    return device
-
-
 class Worker:
     """One worker: what it knows of the jobs, and the map that it helps with."""
 
     def __init__(
-        self,
-        assignment: Assignment,
-        number: int,
-        tend: Callable[[int], None] | None = None,
-        workers: int = 1,
+        self, assignment: Assignment, number: int, tend: Callable[[int], None] | None = None
     ) -> None:
+        """As `work`."""
         self.assignment = assignment
         self.name = assignment.worker(number)
-        self.device = _device(assignment, number)
+        self.device = assignment.device(number)
         self.queue = Queue(assignment.folder)
-        self.jobs = {job.id: job for job in assignment.jobs}
+        self.tend = tend
+        self._jobs = {job.id: job for job in assignment.jobs}
         self._left = dict.fromkeys(assignment.waiting)
         self._scanned = 0.0
         self._maps: dict[str, PublishedMap | None] = {}
         self._map: PublishedMap | None = None  # the one that it helps with, opened
         self._opened: Map | None = None
-        self.tend = tend
-        self.workers = workers
 
     def run(self) -> None:
-        """Work until every job has ended."""
-        pause = Pause()
+        """Take a free job, else a free shard, else wait, until every job has ended."""
         idle = self.queue.path / "idle" / self.name
         try:
             while True:
-                if self.do_job() or self.help():
+                if self._do_job() or self._help():
                     idle.unlink(missing_ok=True)
-                    pause.reset()
                 elif self._left:
                     idle.touch()
-                    pause.wait()
+                    time.sleep(PAUSE)
                 else:
                     return
         finally:
             with contextlib.suppress(OSError):
                 idle.unlink(missing_ok=True)
 
-    # Jobs.
-
-    def do_job(self) -> bool:
+    def _do_job(self) -> bool:
         """Do a job that no other worker has; False where there is none."""
         # Where all are taken, one is free again only when its worker dies.
         if time.monotonic() - self._scanned < SECONDS_BETWEEN_SCANS:
@@ -150,10 +136,10 @@ class Worker:
             claim = self.queue.claim(name, self.name)
             if claim is None:
                 continue
-            with released(claim):
+            with claim:
                 del self._left[name]
                 if not self.queue.has_ended(name):
-                    self._do(self.jobs[name], claim)
+                    self._do(self._jobs[name], claim)
                     return True
         self._scanned = time.monotonic()
         return False
@@ -188,29 +174,28 @@ class Worker:
         claim.finish()
         report({"job": job.id, "ended": True})
 
-    # Shards of jobs that others run.
-
-    def help(self) -> bool:
+    def _help(self) -> bool:
         """Do a shard of a job that another worker runs; False where there is none."""
-        if self._map is not None and self._help(self._map):
+        if self._map is not None and self._do_shard(self._map):
             return True
         # Maps are remembered: those of many shards take long to read.
         names = self.queue.maps()
         maps.order.shuffle(names)
         self._maps = {
-            name: self._maps.get(name) or maps.opened(self.queue, name, self.jobs) for name in names
+            name: self._maps.get(name) or maps.opened(self.queue, name, self._jobs)
+            for name in names
         }
         self._map = self._opened = None
-        return any(self._help(each) for each in self._maps.values() if each is not None)
+        return any(self._do_shard(each) for each in self._maps.values() if each is not None)
 
-    def _help(self, published: PublishedMap) -> bool:
+    def _do_shard(self, published: PublishedMap) -> bool:
         """Do a shard of a map; False where none is free."""
         taken = published.take(self.name, self.assignment.attempts)
         if taken is None:
             return False
         shard, claim = taken
         watched = self.queue.path / "deaths" / f"{self.name}.watch"
-        with released(claim):
+        with claim:
             try:
                 if self._map is not published:
                     self._opened, self._map = published.open(self.device), published

@@ -11,8 +11,8 @@ import pytest
 from penchant.execution import maps
 from penchant.execution.context import Context
 from penchant.execution.mapping import Map
-from penchant.execution.shards import Scope, Shard
-from penchant.execution.tasks import Queue, released
+from penchant.execution.shards import Scope, Shard, ShardStore
+from penchant.execution.tasks import Queue
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
@@ -189,7 +189,9 @@ def setup(tmp_path):
     (job,) = build(raw, discovery.load(), "test").jobs("cpu")
     queue = Queue(tmp_path)
     queue.make()
-    return queue, Map(Context(job, tmp_path), {}, maps.store_of(job, tmp_path))
+    return queue, Map(
+        Context(job, tmp_path), {}, ShardStore(tmp_path / "jobs" / job.id / "shards", job.key)
+    )
 
 
 def shards(*items, **scope):
@@ -284,22 +286,22 @@ def test_attempts_that_were_withdrawn_or_finished_do_not_count(tmp_path):
     queue = Queue(tmp_path)
     queue.make()
     for _ in range(2):
-        with released(queue.claim("task", "worker")) as claim:
+        with queue.claim("task", "worker") as claim:
             assert claim.attempts == []
             claim.begin()
             claim.withdraw()
     for count in range(3):
-        with released(queue.claim("task", "worker")) as claim:
+        with queue.claim("task", "worker") as claim:
             assert len(claim.attempts) == count
             claim.begin()
-    with released(queue.claim("task", "worker")) as claim:
+    with queue.claim("task", "worker") as claim:
         claim.begin()
         claim.forgive()
-    with released(queue.claim("task", "worker")) as claim:
+    with queue.claim("task", "worker") as claim:
         assert len(claim.attempts) == 1
         claim.begin()
         claim.finish()
-    with released(queue.claim("task", "worker")) as claim:
+    with queue.claim("task", "worker") as claim:
         assert claim.attempts == []
     assert queue.claim("other", "worker") is not None
 

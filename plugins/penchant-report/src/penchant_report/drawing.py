@@ -8,13 +8,14 @@ job that lacks it, because it was stopped while drawing, is drawn again by `run`
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import attrs
 from penchant.errors import Error
 from penchant.execution.failures import authors_line
-from penchant.execution.tasks import Pause, Queue, released
+from penchant.execution.tasks import PAUSE, Queue
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result, to_json
@@ -95,13 +96,12 @@ def draw_missing(run: Path, job: str) -> str:
         return ""
     # A worker of another command may be drawing it; the queue exists while commands work.
     queue = Queue(run)
-    pause = Pause()
     while queue.path.is_dir():
         claim = queue.claim(job, "report")
         if claim is not None:
-            with released(claim):
+            with claim:
                 return "" if is_drawn(folder) else _draw_stored(folder)
-        pause.wait()
+        time.sleep(PAUSE)
     return "" if is_drawn(folder) else _draw_stored(folder)
 
 

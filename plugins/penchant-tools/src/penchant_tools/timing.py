@@ -150,8 +150,6 @@ class JobTimer:
         steps: Steps of one training, where known.
     """
 
-    workers = 1
-
     def __init__(self, clock: Callable[[], float], send: Callable[[Estimate], None]) -> None:
         self.steps = 0
         self._clock = clock
