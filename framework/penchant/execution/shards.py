@@ -1,12 +1,11 @@
 """Shards: fixed blocks of a job's work, each stored on disk when it is done.
 
-A shard's file names the shard by a hash: of the job's key, the function, the item, the scope, and
+The name of a shard's file ends in a hash: of the job's key, the function, the item, the scope, and
 what the map shares. So a shard of another version, or of other numbers, is never taken for it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"  # as a shard's file holds its answer
 NOTES = "notes"  # the array of a shard's file that holds its texts
-IDENTITY = "identity"  # the array that names the shard
 LARGEST_MAP = 1_000_000  # more shards than a map can have
 
 
@@ -190,35 +188,16 @@ class ShardStore:
 
     def path(self, shard: Shard) -> Path:
         """The file of a shard."""
-        return self.folder / f"{shard.number}.npz"
+        return self.folder / f"{shard.number}-{shard.identity(self.key, self.shared)[:16]}.npz"
 
     def has(self, shard: Shard) -> bool:
-        """Does a file with this number exist? After `missing` it is the shard's."""
+        """Is this shard stored?"""
         return self.path(shard).exists()
 
     def missing(self, shards: Sequence[Shard]) -> list[Shard]:
-        """Shards still to be done; files of other shards with their numbers are removed."""
-        try:
-            stored = set(self.folder.iterdir())
-        except FileNotFoundError:
-            return list(shards)
-        return [
-            shard for shard in shards if self.path(shard) not in stored or not self._holds(shard)
-        ]
-
-    def _holds(self, shard: Shard) -> bool:
-        """Does the file of a shard hold this very one? Reads its name only."""
-        path = self.path(shard)
-        with contextlib.suppress(Error):
-            # Not the whole shard: its arrays are read when its turn comes.
-            if str(read_arrays(path, only=IDENTITY)[IDENTITY]) == self._identity(shard):
-                return True
-        # From now on a file with this number is this shard.
-        path.unlink(missing_ok=True)
-        return False
-
-    def _identity(self, shard: Shard) -> str:
-        return shard.identity(self.key, self.shared)
+        """Shards still to be done."""
+        stored = set(self.folder.iterdir()) if self.folder.is_dir() else set()
+        return [shard for shard in shards if not stored or self.path(shard) not in stored]
 
     def read(self, shard: Shard) -> Arrays | None:
         """The arrays of a stored shard; None where its file is damaged, which is quarantined."""
@@ -227,18 +206,13 @@ class ShardStore:
             arrays = read_arrays(path)
             # Whether it can be understood is found out while it can still be computed again.
             unpack(arrays)
-            if str(arrays.pop(IDENTITY)) == self._identity(shard):
-                return arrays
+            return arrays
         except (Error, KeyError, ValueError, TypeError):
-            pass
-        set_aside(path)
-        return None
+            set_aside(path)
+            return None
 
     def write(self, shard: Shard, arrays: Arrays) -> None:
         """Write the arrays of a shard, as `pack` makes them."""
-        import numpy as np
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        named = {IDENTITY: np.asarray(self._identity(shard)), **arrays}
         # A shard that a power cut takes is computed again; waiting for the disk costs more.
-        write_arrays(self.path(shard), named, durable=False)
+        write_arrays(self.path(shard), arrays, durable=False)
