@@ -6,7 +6,6 @@ name none, and the next run would compute everything once more.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,10 +19,10 @@ from penchant_numerics.rounding import counted
 
 def fetch(experiment: Experiment) -> None:
     """Load every dataset once that says `download` and has no files yet."""
-    for component in _lacking(experiment):
+    for choice in [each for probe in experiment.probes for each in probe.axes["dataset"]]:
         # What goes wrong here is reported before the first job.
-        with contextlib.suppress(Exception):
-            _load(component)
+        if choice is not None and getattr(choice.component, "download", False):
+            _problem(choice.component)
 
 
 def check_files(jobs: Sequence[Job]) -> None:
@@ -35,44 +34,26 @@ def check_files(jobs: Sequence[Job]) -> None:
     Raises:
         Error: What each dataset says of its missing files.
     """
-    problems: dict[int, str] = {}
-    lacking = 0
-    for job in jobs:
-        component: Any = job.dataset.component if job.dataset is not None else None
-        if component is None or type(component).files is Dataset.files or component.files():
-            continue
-        # One component for all jobs of a dataset.
-        if id(component) not in problems:
-            problems[id(component)] = _problem(component)
-        lacking += bool(problems[id(component)])
+    # One component for all jobs of a dataset.
+    datasets = {id(job.dataset.component): job.dataset.component for job in jobs if job.dataset}
+    problems = {name: _problem(component) for name, component in datasets.items()}
+    lacking = sum(bool(job.dataset and problems[id(job.dataset.component)]) for job in jobs)
     if lacking:
         listed = "\n".join(filter(None, problems.values()))
         raise Error(f"data are missing for {lacking} of {counted(len(jobs), 'job')}\n{listed}")
 
 
 def _problem(component: Any) -> str:
-    """What a dataset says when it is loaded; empty where it does without files."""
+    """What a dataset that has no files yet says when it is loaded."""
+    if type(component).files is Dataset.files or component.files():
+        return ""
     try:
-        _load(component)
+        import torch
+
+        load = resolve(type(component).target, f"dataset {component.name!r}")
+        load(component, torch.Generator(device="cpu"))
     except Error as error:
         return str(error)
     except Exception:  # whatever else goes wrong, its jobs report it
         return ""
     return ""
-
-
-def _load(component: Any) -> Any:
-    import torch
-
-    load = resolve(type(component).target, f"dataset {component.name!r}")
-    return load(component, torch.Generator(device="cpu"))
-
-
-def _lacking(experiment: Experiment) -> list[Any]:
-    found: dict[int, Any] = {}
-    for probe in experiment.probes:
-        for choice in probe.axes["dataset"]:
-            component: Any = getattr(choice, "component", None)
-            if getattr(component, "download", False) and not component.files():
-                found[id(component)] = component
-    return list(found.values())

@@ -71,9 +71,10 @@ def run_experiment(
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
     executor = experiment.executor
-    if not folder.exists() and _may_start_processes(experiment):
-        # The server of workers loads torch while this process does.
-        start_server()
+    with contextlib.suppress(OSError):  # a folder that cannot be made is refused below
+        if not folder.exists() and _may_start_processes(experiment):
+            # The server of workers loads torch while this process does.
+            start_server()
     find_device = functools.partial(job_device, experiment.settings.device)
     # Where workers are on other machines, those know the device.
     kind, gpu = executor.ask(find_device) if executor is not None else find_device()

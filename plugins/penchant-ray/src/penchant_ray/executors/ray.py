@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -22,25 +21,24 @@ def connect(options: Ray, workers: int | None = None) -> bool:
     """Join the cluster, or start one as large as the workers need; False where that is done."""
     if ray.is_initialized():
         return False
-    if (options.address or "").startswith("ray://"):
-        actual = f"found address {options.address!r}"
-        raise penchant.Error(
-            f"the driver must be a machine of the cluster, {actual}; use host:port"
-        )
-    where: dict[str, Any] = {"address": options.address}
-    if options.address is None:
-        cores = max(1, round(workers * options.cpus_per_worker)) if workers else None
-        where = {"address": "local", "num_cpus": cores}
+    address = options.address or "local"
+    if address.startswith("ray://"):
+        found = f"found address {address!r}; use host:port"
+        raise penchant.Error(f"the driver must be a machine of the cluster, {found}")
+    cores = None
+    if workers and address == "local":
+        cores = max(1, round(workers * options.cpus_per_worker))
     stops = signal.getsignal(signal.SIGTERM)
     try:
         # What workers print is in Ray's log files; the driver's terminal is the run's.
-        ray.init(log_to_driver=False, logging_level=logging.WARNING, **where)
+        quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
+        ray.init(address=address, num_cpus=cores, **quiet)
     except Exception as error:  # Ray has no class of its own for a start that fails
         ray.shutdown()
-        actual = options.address or "this machine"
-        raise penchant.Error(f"there is no Ray cluster on {actual}: {error}") from error
+        where = options.address or "this machine"
+        raise penchant.Error(f"there is no Ray cluster on {where}: {error}") from error
     # Ray would end the command at SIGTERM, which stops a run in good order.
-    if threading.current_thread() is threading.main_thread():
+    with contextlib.suppress(ValueError):  # only the main thread has signals
         signal.signal(signal.SIGTERM, stops)
     return True
 
@@ -75,11 +73,12 @@ class RayWorkers:
         self, options: Ray, work: Callable[[int], None], workers: int | None, threads: int
     ) -> None:
         self._connected = connect(options, workers)
-        room = ray.cluster_resources().get("CPU", 1.0) / options.cpus_per_worker
+        has = ray.cluster_resources()
+        room = has.get("CPU", 1.0) / options.cpus_per_worker
         if options.gpus_per_worker:
-            room = min(room, ray.cluster_resources().get("GPU", 0.0) / options.gpus_per_worker)
+            room = min(room, has.get("GPU", 0.0) / options.gpus_per_worker)
         if room < 1:
-            raise penchant.Error(f"the cluster has no room for a worker: {ray.cluster_resources()}")
+            raise penchant.Error(f"the cluster has no room for a worker: {has}")
         self.size = workers or int(room)
         self._remote = _remote(options)
         self._work = ray.put(pickle.dumps(work))
