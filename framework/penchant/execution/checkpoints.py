@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from penchant.components.training import Training
 from penchant.errors import Error
 from penchant.results.files import atomic, checksum, read_tensors, set_aside, sweep
@@ -26,28 +27,18 @@ _WRITTEN = "written"  # a checkpoint that is whole and has no name yet
 _DIGITS = 16  # of the checksum in a checkpoint's name
 
 
+@attrs.frozen(eq=False)
 class Checkpoints:
     """One training in a folder of its own: every requested state is saved."""
 
-    def __init__(
-        self,
-        folder: Path,
-        data: Data,
-        training: Training,
-        *,
-        seed: int,
-        tell: Callable[[int, int], None],
-    ) -> None:
-        self.folder = folder
-        self.data = data
-        self.training = training
-        self.seed = seed
-        self.tell = tell
+    folder: Path
+    data: Data
+    training: Training
+    seed: int = attrs.field(kw_only=True)
+    tell: Callable[[int, int], None] = attrs.field(kw_only=True)  # step, total
 
     def states(
-        self,
-        make: Callable[[], nn.Module],
-        steps: Sequence[int] | None,
+        self, make: Callable[[], nn.Module], steps: Sequence[int] | None
     ) -> Iterator[tuple[int, nn.Module]]:
         """Yield (step, network) for these steps in order; by default the last.
 

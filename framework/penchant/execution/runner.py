@@ -285,18 +285,14 @@ class _Watch:
         """Read what has happened since the last call."""
         # A probe in this thread has none: what it prints is no result.
         with contextlib.redirect_stdout(self._stdout):
-            self._look()
+            for message in self._follower.messages():
+                self._on_message(message)
+            if time.monotonic() - self._listed > SECONDS_BETWEEN_LISTINGS:
+                self._listed = time.monotonic()
+                for job in self.queue.ended():
+                    self._ended(job)
 
-    def _look(self) -> None:
-        for message in self._follower.messages():
-            self.on_message(message)
-        now = time.monotonic()
-        if now - self._listed > SECONDS_BETWEEN_LISTINGS:
-            self._listed = now
-            for job in self.queue.ended():
-                self._ended(job)
-
-    def on_message(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         """Mark the job, and call listeners."""
         job = message.get("job")
         # Others may work on jobs that this command does not run.

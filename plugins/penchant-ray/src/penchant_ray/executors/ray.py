@@ -31,8 +31,9 @@ def connect(options: Ray, workers: int | None = None) -> bool:
     stops = signal.getsignal(signal.SIGTERM)
     try:
         # What workers print is in Ray's log files; the driver's terminal is the run's.
-        quiet = {"log_to_driver": False, "logging_level": logging.WARNING}
-        ray.init(address=address, num_cpus=cores, **quiet)
+        ray.init(
+            address=address, num_cpus=cores, log_to_driver=False, logging_level=logging.WARNING
+        )
     except Exception as error:  # Ray has no class of its own for a start that fails
         ray.shutdown()
         where = options.address or "this machine"
