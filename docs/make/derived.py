@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import torch
 from penchant import Quantity, Result
+from penchant_numerics.statistics import rank_correlation
 
 ON_CURVE, ELSEWHERE = 0.02, 0.05  # distances from the nearest sample, in sides of the plane
+ZERO = 1e-9  # of the largest eigenvalue
 
 
 def derived(result: Result) -> dict[str, Quantity]:
     """Further quantities of a result, by the probe that made it."""
-    if result.record["probe"]["name"] == "manifold-accuracy" and "plane" in result.arrays:
-        return plane_agreement(result.arrays)
+    probe, arrays = result.record["probe"]["name"], result.arrays
+    if probe == "manifold-accuracy" and "plane" in arrays:
+        return plane_agreement(arrays)
+    if probe == "logistic-theory":
+        return {**multiplicities(arrays["spectrum"]), **sweep_correlation(arrays)}
     return {}
 
 
@@ -37,3 +43,33 @@ def plane_agreement(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
         "agreement-on-curve": Quantity(float(same[away < ON_CURVE].mean()), null=0.5),
         "agreement-elsewhere": Quantity(float(same[away > ELSEWHERE].mean()), null=0.5),
     }
+
+
+def multiplicities(spectrum: np.ndarray) -> dict[str, Quantity]:
+    """How many eigenvalues lie before, between and after the three largest relative gaps.
+
+    >>> found = multiplicities(np.array([8.0, 7.9, 4.0, 3.9, 3.8, 2.0, 0.0]))
+    >>> [int(each.value) for each in found.values()]
+    [2, 3, 1]
+    """
+    floored = np.maximum(spectrum, ZERO * spectrum[0])
+    gaps = floored[:-1] / floored[1:]
+    ends = np.sort(np.argsort(gaps)[-3:]) + 1
+    counts = np.diff(ends, prepend=0)
+    names = ("counted-outliers", "counted-mini-bulk", "counted-bulk")
+    return {name: Quantity(float(each), exact=True) for name, each in zip(names, counts)}
+
+
+def sweep_correlation(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
+    """Rank correlation of the test error with the ratio of outliers to bulk, over mixtures.
+
+    It is 0 where all errors are equal: a ratio does not predict what does not vary.
+    """
+    ratios, errors = arrays["sweep-ratio"], arrays["sweep-test-error"]
+    if len(ratios) < 3:
+        return {}
+    if np.ptp(errors) == 0:
+        return {"ratio-error-correlation": Quantity(0.0, exact=True, null=0.0, p=1.0)}
+    generator = torch.Generator("cpu").manual_seed(0)
+    found = rank_correlation(ratios, errors, generator=generator)
+    return {"ratio-error-correlation": Quantity(**found.fields(), over="mixtures")}
