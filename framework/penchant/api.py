@@ -14,7 +14,7 @@ from penchant.errors import Error, suggestion
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.settings import Settings
-from penchant.experiments.typed_text import parse_component
+from penchant.experiments.typed_text import label_of, parse_component
 from penchant.extras import extra
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
@@ -230,7 +230,7 @@ def one_probe(
     for key, tables in (("architectures", architectures), ("datasets", datasets)):
         if tables:
             raw[key] = _with_labels(tables)
-            entry[key] = [_label(table) for table in raw[key]]
+            entry[key] = [label_of(table) for table in raw[key]]
     return raw
 
 
@@ -242,14 +242,6 @@ def _with_labels(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {"label": f"{name}-{index}", **table} if names.count(name) > 1 else table
         for index, (name, table) in enumerate(zip(names, tables))
     ]
-
-
-def _label(table: Mapping[str, Any]) -> Any:
-    name = table.get("name")
-    # Without a label a component goes by its name, not by its distribution's.
-    if isinstance(name, str):
-        _, _, name = name.rpartition("/")
-    return table.get("label", name)
 
 
 def _architectures(given: object, own: Mapping[str, Any]) -> list[dict[str, Any]]:

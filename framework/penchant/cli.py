@@ -9,8 +9,9 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from penchant.errors import Error
@@ -18,6 +19,7 @@ from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
 from penchant.terminal import complain, say, with_display
 
+F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_FOLDER = 60  # characters of a run folder's name that say what was measured
 
 
@@ -128,7 +130,7 @@ _RUN_OPTIONS = [
 ]
 
 
-def _run_options(command: Any) -> Any:
+def _run_options(command: F) -> F:
     """The options that `run` and `probe` share."""
     # Decorators are applied from the last to the first; help lists them in the order above.
     for option in reversed(_RUN_OPTIONS):
@@ -136,7 +138,7 @@ def _run_options(command: Any) -> Any:
     return command
 
 
-def _several(*names: str, metavar: str, help: str) -> Any:
+def _several(*names: str, metavar: str, help: str) -> Callable[[F], F]:
     """An option that may be given several times, and that a shell completes."""
     return click.option(*names, multiple=True, metavar=metavar, shell_complete=_complete, help=help)
 

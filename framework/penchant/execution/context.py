@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
 
 import attrs
-from penchant.components.component import Architecture
+from penchant.components.component import Architecture, Component
 from penchant.components.roles import Role, role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
@@ -253,7 +253,7 @@ class Context:
         component = registration.component.bind(options, f"context.dataset({name!r})")
         return self._load(BoundComponent(component, registration, name))
 
-    def _load(self, dataset: BoundComponent) -> Data:
+    def _load(self, dataset: BoundComponent[Component]) -> Data:
         name = dataset.component.name
         # Of the seed and the name alone: every probe of a run sees the same samples.
         generator = self._generator("dataset", name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penchant.components.component import Estimator
 from penchant.components.roles import Role
 from penchant.experiments.jobs import BoundComponent
 
@@ -22,7 +23,7 @@ class BoundEstimator(Generic[T]):
     """
 
     def __init__(
-        self, choice: BoundComponent, context: Context, role: Role[T], *, several: bool
+        self, choice: BoundComponent[Estimator], context: Context, role: Role[T], *, several: bool
     ) -> None:
         self.name = choice.component.name
         self.label = choice.label

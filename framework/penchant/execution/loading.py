@@ -31,7 +31,7 @@ _latest: list[_Loaded] = []  # the one dataset that this process holds
 
 
 def loaded(
-    dataset: BoundComponent,
+    dataset: BoundComponent[Component],
     generator: torch.Generator,
     *,
     seed: int,

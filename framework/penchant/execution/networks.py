@@ -12,7 +12,7 @@ from penchant.components.component import Architecture
 from penchant.components.output import told
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
-from penchant.experiments.weights import read_tensors
+from penchant.extras import extra
 from penchant.seeds import derive
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = T
     """
     from penchant_numerics.state_dicts import fill
 
-    content = read_tensors(path)
+    content = extra("penchant_import.state_files:read_tensors")(path)
     try:
         return fill(network, content, strict=strict)
     except ValueError as error:

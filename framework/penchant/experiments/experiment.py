@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import attrs
-from penchant.components.component import Executor
+from penchant.components.component import Component, Executor
 from penchant.components.taking import AXES
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import Document, Table, text_of
-from penchant.experiments.jobs import BoundComponent, BoundProbe, Job, make_job
+from penchant.experiments.jobs import BoundComponent, BoundProbe, Cell, Job, make_job
 from penchant.experiments.probe_entries import ProbeEntries
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
@@ -39,7 +38,7 @@ class Experiment:
 
         Jobs of one dataset follow each other, because a process caches one dataset.
         """
-        jobs = [job for probe in self.probes for job in self._jobs(probe, device_type, gpu or {})]
+        jobs = [make_job(cell, device_type, gpu or {}) for cell in self._cells()]
         # Datasets in the order of their first job; the sort is stable.
         order = list(dict.fromkeys(job.labels.get("dataset", "") for job in jobs))
         jobs.sort(key=lambda job: order.index(job.labels.get("dataset", "")))
@@ -49,21 +48,13 @@ class Experiment:
             raise Error(f"two probes of the experiment are the same; {hint}")
         return jobs
 
-    def _jobs(self, probe: BoundProbe, device_type: str, gpu: Mapping[str, str]) -> Iterator[Job]:
-        # An axis that the probe does not take has the one entry None.
-        grid = itertools.product(
-            probe.axes["architecture"], probe.axes["dataset"], self.settings.seeds
-        )
-        for architecture, dataset, seed in grid:
-            yield make_job(
-                self.settings,
-                probe,
-                architecture,
-                dataset,
-                seed=seed,
-                device_type=device_type,
-                gpu=gpu,
-            )
+    def _cells(self) -> Iterator[Cell]:
+        for probe in self.probes:
+            # An axis that the probe does not take has the one entry None.
+            for architecture in probe.axes["architecture"]:
+                for dataset in probe.axes["dataset"]:
+                    for seed in self.settings.seeds:
+                        yield Cell(self.settings, probe, architecture, dataset, seed)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -103,7 +94,8 @@ class _Builder:
 
     def experiment(self) -> Experiment:
         """Everything, in the order in which a reader would check it."""
-        settings = self.settings()
+        executor = self.executor()
+        settings = self.settings(executor)
         known = {axis: self.bound(axis) for axis in AXES}
         # Also where no probe trains: its mistakes are reported before anything runs.
         Training.bind(self.document.training(), f"{self.where}, training")
@@ -116,9 +108,9 @@ class _Builder:
             for index, entry in enumerate(entries)
         ]
         self.check_used(known, probes)
-        return Experiment(settings, tuple(probes), self.raw, self.executor())
+        return Experiment(settings, tuple(probes), self.raw, executor)
 
-    def settings(self) -> Settings:
+    def settings(self, executor: Executor | None) -> Settings:
         """What holds for the whole experiment."""
         known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
         for key in self.raw:
@@ -127,24 +119,8 @@ class _Builder:
         # Every other key is a setting.
         own = {key: value for key, value in self.raw.items() if key not in _TABLES}
         # The executor's name is a setting; its options are its own.
-        executor = self.executor()
         own["executor"] = executor and executor.name
-        settings = Settings.bind(own, self.where)
-        self.check_settings(settings)
-        return settings
-
-    def check_settings(self, settings: Settings) -> None:
-        """Refuse what the bounds of single options cannot."""
-        seeds = list(settings.seeds)
-        if not seeds:
-            raise Error(f"expected at least one seed, found none ({self.where}, seeds)")
-        if len(set(seeds)) < len(seeds):
-            raise Error(f"seeds must differ, found {seeds} ({self.where})")
-        shape = list(settings.shape)
-        if not 1 <= len(shape) <= 3:
-            raise Error(
-                f"shape must have one to three dimensions, found {shape} ({self.where}, shape)"
-            )
+        return Settings.bind(own, self.where)
 
     def executor(self) -> Executor | None:
         """The executor: a name, `ray:address=auto`, or a table with a name and options."""
@@ -161,7 +137,7 @@ class _Builder:
         return cast("Executor", registration.component.bind(options, where))
 
     def check_used(
-        self, known: Mapping[str, dict[str, BoundComponent]], probes: list[BoundProbe]
+        self, known: Mapping[str, dict[str, BoundComponent[Component]]], probes: list[BoundProbe]
     ) -> None:
         """Refuse an architecture or dataset that no probe takes."""
         for axis in AXES:
@@ -177,9 +153,9 @@ class _Builder:
                 hint = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
             raise Error(f"no probe uses the {axis} {label!r}; {hint} ({self.where}, {axis}s)")
 
-    def bound(self, kind: str) -> dict[str, BoundComponent]:
+    def bound(self, kind: str) -> dict[str, BoundComponent[Component]]:
         """The architectures or datasets of the experiment, by label."""
-        components: dict[str, BoundComponent] = {}
+        components: dict[str, BoundComponent[Component]] = {}
         own = ["name", "label"]
         if kind == "architecture":
             own += ["weights", "strict"]

@@ -9,10 +9,12 @@ import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
+from penchant.components.component import Architecture, Component, Dataset, Estimator, Probe
 from penchant.components.names import filled
+from penchant.components.taking import AXES
 from penchant.components.targets import resolve, sendable
 from penchant.components.training import Training
 from penchant.errors import Error
@@ -32,15 +34,16 @@ from penchant.plugins.discovery import OWN, Registration
 from penchant.results.steps import about_steps
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
-_LABELS = ("probe", "architecture", "dataset", "seed")
 _OF_A_NETWORK = ("architecture", "dataset", "seed", "dtype", "device", "threads", "precision")
+
+C = TypeVar("C", bound=Component, covariant=True)
 
 
 @attrs.frozen(eq=False)
-class BoundComponent:
+class BoundComponent(Generic[C]):
     """A component with its options, as an experiment names it: label, plugin, weights."""
 
-    component: Any
+    component: C
     registration: Registration
     label: str
     weights: Weights | None = None
@@ -78,7 +81,7 @@ class BoundComponent:
             key = f"{self.label}.weights"
             for path in paths:
                 hashes[key if len(paths) == 1 else f"{key} {path}"] = file_hash(Path(path))
-        if hasattr(component, "files"):
+        if isinstance(component, Dataset):
             for path in component.files():
                 hashes[f"file {Path(path).name}"] = file_hash(Path(path))
         # Code of the user's own; a plugin's code has a version.
@@ -117,7 +120,7 @@ def _object_hash(value: object, name: str) -> str:
 
 
 @attrs.frozen(eq=False)
-class BoundProbe(BoundComponent):
+class BoundProbe(BoundComponent[Probe]):
     """A probe with its estimators, its training and the axes it was given.
 
     With `trains_further`, the probe's own entry has a training: then a network of the user's is
@@ -125,11 +128,11 @@ class BoundProbe(BoundComponent):
     """
 
     preset: str = "quick"
-    estimators: Mapping[str, tuple[BoundComponent, ...]] = attrs.field(factory=dict)
+    estimators: Mapping[str, tuple[BoundComponent[Estimator], ...]] = attrs.field(factory=dict)
     training: Training | None = None
     trains_further: bool = False
     used: Mapping[tuple[str, str], Registration] = attrs.field(factory=dict)
-    axes: Mapping[str, tuple[BoundComponent | None, ...]] = attrs.field(factory=dict)
+    axes: Mapping[str, tuple[BoundComponent[Any] | None, ...]] = attrs.field(factory=dict)
 
     @property
     def estimator_labels(self) -> dict[str, list[str]]:
@@ -138,72 +141,81 @@ class BoundProbe(BoundComponent):
 
 
 @attrs.frozen(eq=False)
-class Job:
-    """One cell of the grid, with everything that a worker needs to measure it."""
+class Cell:
+    """One cell of the grid: a probe on an architecture and a dataset, with a seed.
 
-    id: str
-    key: str
+    Attributes:
+        settings: What holds for the whole experiment.
+        probe: The probe with its estimators and training.
+        architecture: The architecture, if the probe takes one.
+        dataset: The dataset, if the probe takes one.
+        seed: The seed of all random numbers.
+    """
+
     settings: Settings
     probe: BoundProbe
-    architecture: BoundComponent | None
-    dataset: BoundComponent | None
+    architecture: BoundComponent[Architecture] | None
+    dataset: BoundComponent[Dataset] | None
     seed: int
-    record: dict[str, Any]
-    network_key: str = ""
+
+    @property
+    def axes(self) -> dict[str, BoundComponent[Any]]:
+        """What the probe is measured on."""
+        axes = {"architecture": self.architecture, "dataset": self.dataset}
+        return {axis: bound for axis, bound in axes.items() if bound is not None}
+
+    @property
+    def choices(self) -> list[BoundComponent[Any]]:
+        """Every component of this cell."""
+        estimators = itertools.chain(*self.probe.estimators.values())
+        return [self.probe, *self.axes.values(), *estimators]
 
     @property
     def labels(self) -> dict[str, Any]:
         """Labels of the probe and of what it was given, and the seed."""
-        return dict(self.record["labels"])
-
-    @property
-    def choices(self) -> list[BoundComponent]:
-        """Every component of this job."""
-        return _bound(self.probe, self.architecture, self.dataset)
+        axes = {axis: bound.label for axis, bound in self.axes.items()}
+        return {"probe": self.probe.label, "seed": self.seed, **axes}
 
 
-def _bound(probe: BoundProbe, *axes: BoundComponent | None) -> list[BoundComponent]:
-    given = [each for each in axes if each is not None]
-    return [probe, *given, *itertools.chain(*probe.estimators.values())]
+@attrs.frozen(eq=False, kw_only=True)
+class Job(Cell):
+    """A cell with everything that a worker needs to measure it.
+
+    Attributes:
+        id: What is measured; the name of the job's folder.
+        key: With which code, data and versions.
+        record: What results record of it.
+        network_key: What a trained network depends on besides its training.
+    """
+
+    id: str
+    key: str
+    record: dict[str, Any]
+    network_key: str
 
 
-def make_job(
-    settings: Settings,
-    probe: BoundProbe,
-    architecture: BoundComponent | None,
-    dataset: BoundComponent | None,
-    *,
-    seed: int,
-    device_type: str,
-    gpu: Mapping[str, str] | None = None,
-) -> Job:
-    """The job with its id (what is measured) and key (with which code, data and versions).
+def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
+    """The job of a cell.
 
     Args:
-        settings: What holds for the whole experiment.
-        probe: The probe with its estimators and training.
-        architecture: The architecture of this cell, if it has one.
-        dataset: The dataset of this cell, if it has one.
-        seed: The seed of this cell.
+        cell: What is measured on what.
         device_type: cpu or cuda: numbers of the two are not the same.
         gpu: Which GPU and driver: nor are those of two kinds of GPU.
 
     Returns:
         The job.
     """
-    described = _described(settings, probe, architecture, dataset)
-    described |= {"seed": seed, "device": device_type}
+    described = {**_described(cell), "seed": cell.seed, "device": device_type}
     # The request names the folder: an upgraded plugin finds its old result there.
     request = _without_versions(described)
-    if dataset is None:
-        request |= {"shape": list(settings.shape), "outputs": settings.outputs}
-    labels = _labels(probe, architecture, dataset, seed)
+    if cell.dataset is None:
+        request |= {"shape": list(cell.settings.shape), "outputs": cell.settings.outputs}
     # Code and versions enter the key: where they change, the job is computed again.
-    bound = _bound(probe, architecture, dataset)
-    registrations = [each.registration for each in bound]
+    probe = cell.probe
+    registrations = [each.registration for each in cell.choices]
     sources: dict[str, Any] = {
         "versions": versions([*registrations, *probe.used.values()]),
-        "code": _contents(bound) | _loss_code(probe),
+        "code": _contents(cell.choices) | _loss_code(probe),
     }
     if gpu:
         sources["gpu"] = dict(gpu)
@@ -212,38 +224,34 @@ def make_job(
         "preset": probe.preset,
         "summary": probe.component.summary(),
         "question": type(probe.component).question,
-        "labels": labels,
+        "labels": cell.labels,
         **sources,
-        **_declared(probe, architecture),
+        **_declared(cell),
     }
     return Job(
-        id=_folder_name(labels, request),
+        cell.settings,
+        probe,
+        cell.architecture,
+        cell.dataset,
+        cell.seed,
+        id=_folder_name(cell.labels, request),
         key=long_hash([request, sources]),
-        settings=settings,
-        probe=probe,
-        architecture=architecture,
-        dataset=dataset,
-        seed=seed,
         record=record,
-        network_key=_network_key(request, architecture, dataset),
+        network_key=_network_key(request, list(cell.axes.values())),
     )
 
 
-def _described(
-    settings: Settings,
-    probe: BoundProbe,
-    architecture: BoundComponent | None,
-    dataset: BoundComponent | None,
-) -> dict[str, Any]:
+def _described(cell: Cell) -> dict[str, Any]:
     """The components, training and settings of a job, as results record them."""
+    probe, settings = cell.probe, cell.settings
     estimators = {}
     for role, bound in probe.estimators.items():
         records = [each.described for each in bound]
         estimators[role] = records[0] if len(records) == 1 else records
     return {
         "probe": probe.described,
-        "architecture": architecture.described if architecture else None,
-        "dataset": dataset.described if dataset else None,
+        "architecture": cell.architecture.described if cell.architecture else None,
+        "dataset": cell.dataset.described if cell.dataset else None,
         "estimators": estimators,
         "training": plain(probe.training.options()) if probe.training else None,
         "dtype": settings.dtype,
@@ -260,16 +268,17 @@ def _unusual(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != usual[name]}
 
 
-def _declared(probe: BoundProbe, architecture: BoundComponent | None) -> dict[str, Any]:
+def _declared(cell: Cell) -> dict[str, Any]:
     """The meanings of the probe's quantities and arrays, and the target of its figures."""
-    options = probe.component.options()
-    labels = probe.estimator_labels
-    # A function without an importable name cannot be stored.
-    target = type(probe.component).figures
-    meanings = filled(probe.component.quantities, options, labels)
-    about = filled(probe.component.arrays, options, labels)
-    if architecture is not None and architecture.network_kind == "trajectory":
+    probe = cell.probe.component
+    options = probe.options()
+    labels = cell.probe.estimator_labels
+    meanings = filled(probe.quantities, options, labels)
+    about = filled(probe.arrays, options, labels)
+    if cell.architecture is not None and cell.architecture.network_kind == "trajectory":
         about = {**about_steps(meanings), **about}
+    # A function without an importable name cannot be stored.
+    target = type(probe).figures
     return {
         "about": about,
         "meanings": meanings,
@@ -277,21 +286,9 @@ def _declared(probe: BoundProbe, architecture: BoundComponent | None) -> dict[st
     }
 
 
-def _labels(
-    probe: BoundProbe,
-    architecture: BoundComponent | None,
-    dataset: BoundComponent | None,
-    seed: int,
-) -> dict[str, Any]:
-    labels: dict[str, Any] = {"probe": probe.label, "seed": seed}
-    axes = {"architecture": architecture, "dataset": dataset}
-    return labels | {axis: bound.label for axis, bound in axes.items() if bound is not None}
-
-
 def _folder_name(labels: Mapping[str, Any], request: dict[str, Any]) -> str:
     """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
-    *axes, _ = _LABELS
-    words = [str(labels[axis]) for axis in axes if axis in labels]
+    words = [str(labels[axis]) for axis in ("probe", *AXES) if axis in labels]
     words += [f"s{labels['seed']}", short_hash(request)]
     name = re.sub(r"[^\w.-]+", "-", "-".join(words))
     length = len(name.encode())
@@ -313,18 +310,15 @@ def _loss_code(probe: BoundProbe) -> dict[str, str]:
     return {key: _object_hash(name, "the loss") for key, name in own.items()}
 
 
-def _contents(bound: list[BoundComponent]) -> dict[str, str]:
+def _contents(bound: list[BoundComponent[Any]]) -> dict[str, str]:
     return {key: text for each in bound for key, text in each.content.items()}
 
 
-def _network_key(
-    request: dict[str, Any], architecture: BoundComponent | None, dataset: BoundComponent | None
-) -> str:
+def _network_key(request: dict[str, Any], axes: list[BoundComponent[Any]]) -> str:
     """What a trained network depends on besides its training: not on the probe."""
     settings = {name: request[name] for name in _OF_A_NETWORK if name in request}
-    bound = [each for each in (architecture, dataset) if each is not None]
-    registrations = [each.registration for each in bound]
-    return long_hash([settings, versions(registrations), _contents(bound)])
+    registrations = [each.registration for each in axes]
+    return long_hash([settings, versions(registrations), _contents(axes)])
 
 
 def _without_versions(value: object) -> Any:

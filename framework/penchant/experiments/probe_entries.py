@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import attrs
-from penchant.components.component import Probe
+from penchant.components.component import Architecture, Estimator, Probe
 from penchant.components.roles import role_of
 from penchant.components.taking import AXES, how_taken
 from penchant.components.training import Training
@@ -30,7 +30,7 @@ class ProbeEntries:
         self.plugins = document.plugins
 
     def probe(
-        self, entry: Table, known: Mapping[str, dict[str, BoundComponent]], where: str
+        self, entry: Table, known: Mapping[str, dict[str, BoundComponent[Any]]], where: str
     ) -> BoundProbe:
         """One probe with everything it was given.
 
@@ -44,10 +44,11 @@ class ProbeEntries:
         """
         registration = self.document.registration("probe", entry, where)
         cls = cast("type[Probe]", registration.component)
-        preset = self._preset(cls, entry, where)
+        preset_name = text_of(entry.get("preset", "quick"), f"{where}.preset")
+        preset = self._preset(cls, preset_name, where)
         axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}
         own_training = self.document.table(entry.get("training", {}), f"{where}.training")
-        self._check_training(cls, own_training, where)
+        training = self._training(cls, preset, own_training, where)
         for architecture in axes["architecture"]:
             trains = bool(own_training)
             _check_takes(cls, architecture, self.plugins, trains=trains, where=where)
@@ -59,17 +60,16 @@ class ProbeEntries:
             component,
             registration,
             text_of(entry.get("label", cls.name), f"{where}.label"),
-            preset=text_of(entry.get("preset", "quick"), f"{where}.preset"),
+            preset=preset_name,
             estimators=estimators,
-            training=self._training(cls, preset, own_training, where),
+            training=training,
             trains_further=bool(own_training),
             used=self._used([component, *[each.component for each in bound]], where),
             axes=axes,
         )
 
-    def _preset(self, cls: type[Probe], entry: Table, where: str) -> Table:
-        """The preset that an entry names; `quick` where it names none."""
-        name = text_of(entry.get("preset", "quick"), f"{where}.preset")
+    def _preset(self, cls: type[Probe], name: str, where: str) -> Table:
+        """The preset of this name."""
         if name in cls.presets:
             return cls.presets[name]
         # A class of the user's own need not declare any.
@@ -78,23 +78,21 @@ class ProbeEntries:
         hint = suggestion(name, cls.presets)
         raise Error(f"{cls.name} has no preset {name!r}{hint} ({where}.preset)")
 
-    def _check_training(self, cls: type[Probe], given: Table, where: str) -> None:
-        """Refuse a training for a probe that does not train."""
-        if not given or cls.trains():
-            return
-        keys = ", ".join(given)
-        raise Error(f"{cls.name} does not train, found training ({keys}) ({where}.training)")
-
     def _training(self, cls: type[Probe], preset: Table, own: Table, where: str) -> Training | None:
         """The preset's recipe, over it the experiment's, over that the probe's own."""
         if not cls.trains():
+            if own:
+                found = f"found training ({', '.join(own)})"
+                raise Error(f"{cls.name} does not train, {found} ({where}.training)")
             return None
         recipe = dict(preset.get("training", {}))
         for given in (self.document.training(), own):
             recipe.update(_length(given, recipe))
         return Training.bind(recipe, f"{where}.training")
 
-    def _used(self, components: list[Any], where: str) -> dict[tuple[str, str], Registration]:
+    def _used(
+        self, components: list[Probe | Estimator], where: str
+    ) -> dict[tuple[str, str], Registration]:
         """Datasets and architectures that the probe or an estimator uses by name."""
         used = {}
         for component in components:
@@ -110,9 +108,9 @@ class ProbeEntries:
         cls: type[Probe],
         kind: str,
         entry: Table,
-        known: dict[str, BoundComponent],
+        known: dict[str, BoundComponent[Any]],
         where: str,
-    ) -> tuple[BoundComponent | None, ...]:
+    ) -> tuple[BoundComponent[Any] | None, ...]:
         """What a probe is given along one axis: what it selects, or everything it needs."""
         key = f"{kind}s"
         location = f"{where}.{key}"
@@ -145,7 +143,7 @@ class ProbeEntries:
 
     def _estimators(
         self, cls: type[Probe], preset: Table, entry: Table, where: str
-    ) -> dict[str, tuple[BoundComponent, ...]]:
+    ) -> dict[str, tuple[BoundComponent[Estimator], ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
         where = f"{where}.estimators"
         given = self.document.table(entry.get("estimators", {}), where)
@@ -173,7 +171,7 @@ class ProbeEntries:
 
     def _estimator(
         self, role: str, entry: object, default: str | None, where: str
-    ) -> BoundComponent:
+    ) -> BoundComponent[Estimator]:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = parse_component(entry)
@@ -192,7 +190,8 @@ class ProbeEntries:
                 f"{name!r} has the role {own and own.name}, expected {role}: {fitting} ({where})"
             )
         options = {key: value for key, value in entry.items() if key != "name"}
-        return BoundComponent(registration.component.bind(options, where), registration, name)
+        component = cast("Estimator", registration.component.bind(options, where))
+        return BoundComponent(component, registration, name)
 
 
 def _options(entry: Table, preset: Table) -> dict[str, Any]:
@@ -210,7 +209,7 @@ def _check_names(cls: type[Probe], entry: Table, where: str) -> None:
             raise Error(f"{cls.name} has no option {key!r}{suggestion(key, known)} ({where}.{key})")
 
 
-def _used_names(component: Any) -> list[str]:
+def _used_names(component: Probe | Estimator) -> list[str]:
     """The names in `uses`; an option in braces stands for its value."""
     names = []
     for name in type(component).uses:
@@ -223,7 +222,9 @@ def _used_names(component: Any) -> list[str]:
     return names
 
 
-def _with_labels(estimators: list[BoundComponent]) -> tuple[BoundComponent, ...]:
+def _with_labels(
+    estimators: list[BoundComponent[Estimator]],
+) -> tuple[BoundComponent[Estimator], ...]:
     """Each with a label of its own: one that is given twice gets a number, mine and mine-2."""
     seen: collections.Counter[str] = collections.Counter()
     labelled = []
@@ -236,7 +237,12 @@ def _with_labels(estimators: list[BoundComponent]) -> tuple[BoundComponent, ...]
 
 
 def _check_takes(
-    cls: type[Probe], given: BoundComponent | None, plugins: Plugins, *, trains: bool, where: str
+    cls: type[Probe],
+    given: BoundComponent[Architecture] | None,
+    plugins: Plugins,
+    *,
+    trains: bool,
+    where: str,
 ) -> None:
     """Refuse networks of a kind that a probe does not take, and name those that take it."""
     kind = given.network_kind if given is not None else "fresh"
@@ -259,12 +265,12 @@ def _instead(cls: type[Probe]) -> str:
     return "draws fresh networks" if "fresh" in cls.takes else "measures networks of the user's"
 
 
-def _given(given: BoundComponent, kind: str) -> str:
+def _given(given: BoundComponent[Architecture], kind: str) -> str:
     """The networks that a probe does not take, and a hint."""
     if given.weights is not None:
         return f": the weights {given.weights.given!r} would not be used; leave them out"
     if kind == "trained":
-        name = type(given.component.factory).__name__
+        name = type(given.component.options()["factory"]).__name__
         return f", found one module ({name}): give its class, or a function that makes one"
     return f", found networks to be drawn ({given.label}): give it weights"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 from penchant.components.component import Component
 from penchant.components.options import option
+from penchant.errors import Error
 
 LARGEST_SEED = 2**63 - 1
 
@@ -45,3 +46,12 @@ class Settings(Component):
     figures: bool = option(True, "draw figures when a job is done")
     keep_networks: bool = option(True, "keep checkpoints when the run is done")
     quick: bool = option(False, "these are reduced numbers, as `--quick` makes them")
+
+    def __attrs_post_init__(self) -> None:
+        seeds = list(self.seeds)
+        if not seeds:
+            raise Error("expected at least one seed, found none")
+        if len(set(seeds)) < len(seeds):
+            raise Error(f"seeds must differ, found {seeds}")
+        if not 1 <= len(self.shape) <= 3:
+            raise Error(f"shape must have one to three dimensions, found {list(self.shape)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from penchant.errors import Error, suggestion
@@ -97,13 +98,14 @@ def _inside(table: Any, step: str, path: str) -> list[Any]:
     if not isinstance(table, list):
         return [table.setdefault(step, {})]
     tables = [each for each in table if isinstance(each, dict)]
-    named = [each for each in tables if step in (_label(each), each.get("name"))]
+    named = [each for each in tables if step in (label_of(each), each.get("name"))]
     if not named:
-        labels = [str(_label(each)) for each in tables]
+        labels = [str(label_of(each)) for each in tables]
         raise Error(f"--set {path}: nothing is called {step!r}{suggestion(step, labels)}")
     return named
 
 
-def _label(table: dict[str, Any]) -> Any:
-    # Without a label a component goes by its name, not by its distribution's.
+def label_of(table: Mapping[str, Any]) -> Any:
+    """The label of a component's table; without one it goes by its name."""
+    # Not by the name of its distribution, which may stand before it.
     return table.get("label", str(table.get("name")).rpartition("/")[2])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -50,9 +49,3 @@ def weights_of(entry: Mapping[str, Any], where: str) -> Weights | None:
     if "strict" in entry:
         raise Error(f"strict belongs to weights, found none ({where}.strict)")
     return None
-
-
-def read_tensors(path: Path) -> dict[str, Any]:
-    """Tensors and plain containers of a user's file; nothing in it is executed."""
-    state: dict[str, Any] = extra("penchant_import.state_files:read_tensors")(path)
-    return state

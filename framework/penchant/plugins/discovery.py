@@ -239,30 +239,6 @@ def kernel_version() -> str:
     return importlib.metadata.version(KERNEL)
 
 
-@attrs.frozen
-class _Source:
-    """An entry point and what its distribution's metadata say, read once."""
-
-    point: EntryPoint
-    distribution: str
-    version: str
-    requires: tuple[str, ...] = ()
-    problem: str = ""
-
-    @classmethod
-    def of(cls, point: EntryPoint) -> _Source:
-        # Entry points made by hand, as tests do, belong to no distribution.
-        if point.dist is None:
-            return cls(point, point.name, "0")
-        try:
-            metadata = point.dist.metadata
-            name = canonicalize_name(metadata["Name"])
-            requires = tuple(metadata.get_all("Requires-Dist") or ())
-            return cls(point, name, metadata["Version"] or "0", requires)
-        except Exception:  # a folder without METADATA, or with an empty one
-            return cls(point, point.name, "0", problem="its metadata cannot be read")
-
-
 @functools.lru_cache(maxsize=8)
 def load(without: tuple[str, ...] = ()) -> Plugins:
     """Discover plugins, once per process.
@@ -272,30 +248,29 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
     listed = os.environ.get("PENCHANT_PLUGINS", "").split(",")
     only = {name.strip() for name in listed if name.strip()}
     # Metadata only: nothing is imported before the selection is known.
-    sources: dict[tuple[str, str], _Source] = {}
+    found: dict[tuple[str, str], Plugin] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
-        source = _Source.of(point)
+        plugin = _described(point)
         # The first on the path counts, as for import.
-        sources.setdefault((source.distribution, point.name), source)
+        found.setdefault((plugin.distribution, plugin.name), plugin)
     # A misspelt name would leave nothing out.
-    names = {source.point.name for source in sources.values()}
+    names = {plugin.name for plugin in found.values()}
     for name in (*without, *sorted(only)):
         if name not in names:
             raise Error(f"unknown plugin {name!r}{suggestion(name, names)}")
     # The kernel's own components are never left out: without an executor nothing runs.
     own = tuple(_components(builtin, _manager()))
     plugins = [Plugin(KERNEL, KERNEL, kernel_version(), components=own)]
-    for source in sorted(sources.values(), key=lambda source: source.point.name):
-        name = source.point.name
-        if name not in without and (not only or name in only):
-            plugins.append(_try(source))
+    for plugin in sorted(found.values(), key=lambda plugin: plugin.name):
+        if plugin.name not in without and (not only or plugin.name in only):
+            plugins.append(_try(plugin))
     return Plugins(plugins, without)
 
 
 @functools.lru_cache(maxsize=8)
 def load_only(points: tuple[EntryPoint, ...]) -> Plugins:
     """The plugins of these entry points only, loaded once per process."""
-    return Plugins(_try(_Source.of(point)) for point in points)
+    return Plugins(_try(_described(point)) for point in points)
 
 
 def _manager() -> pluggy.PluginManager:
@@ -304,40 +279,54 @@ def _manager() -> pluggy.PluginManager:
     return manager
 
 
-def _try(source: _Source) -> Plugin:
-    """Load one entry point in a manager of its own, isolated from the others."""
-    manager = _manager()
-    described = (source.point.name, source.distribution, source.version)
+def _described(point: EntryPoint) -> Plugin:
+    """The plugin of an entry point, from its metadata alone."""
+    # Entry points made by hand, as tests do, belong to no distribution.
+    if point.dist is None:
+        return Plugin(point.name, point.name, "0", point=point)
     try:
-        _check_metadata(source)
+        metadata = point.dist.metadata
+        distribution = canonicalize_name(metadata["Name"])
+        requires = metadata.get_all("Requires-Dist") or []
+    except Exception:  # a folder without METADATA, or with an empty one
+        return Plugin(point.name, point.name, "0", reason="its metadata cannot be read")
+    version = metadata["Version"] or "0"
+    return Plugin(point.name, distribution, version, _refusal(requires), point=point)
+
+
+def _refusal(requires: list[str]) -> str:
+    """Why a plugin with these requirements was not made for this kernel; empty if it was."""
+    version = Version(kernel_version()).base_version
+    for line in requires:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            return f"its metadata has a requirement that cannot be read: {line!r}"
+        specifier = requirement.specifier
+        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
+            return f"it needs penchant {specifier}, this is penchant {version}"
+    return ""
+
+
+def _try(plugin: Plugin) -> Plugin:
+    """Load one plugin in a manager of its own, isolated from the others."""
+    if plugin.reason or plugin.point is None:
+        return plugin
+    manager = _manager()
+    try:
         # What a plugin prints when it is imported must not end up in a table or in JSON.
         with contextlib.redirect_stdout(sys.stderr):
-            components = tuple(_components(source.point.load(), manager))
+            components = tuple(_components(plugin.point.load(), manager))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may even raise SystemExit
-        return Plugin(*described, reason=_reason(error))
-    return Plugin(*described, components=components, manager=manager, point=source.point)
+        return attrs.evolve(plugin, reason=_reason(error))
+    return attrs.evolve(plugin, components=components, manager=manager)
 
 
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())  # pluggy's own messages have many lines
     return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
-
-
-def _check_metadata(source: _Source) -> None:
-    """Refuse a plugin that cannot be read, or that was made for another kernel."""
-    if source.problem:
-        raise Error(source.problem)
-    version = Version(kernel_version()).base_version
-    for line in source.requires:
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            raise Error(f"its metadata has a requirement that cannot be read: {line!r}") from None
-        specifier = requirement.specifier
-        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
-            raise Error(f"it needs penchant {specifier}, this is penchant {version}")
 
 
 def _is_about_the_kernel(requirement: Requirement) -> bool:

@@ -164,12 +164,7 @@ class Quantity:
         sentence = neither
         if self.is_significant:
             sentence = above if self.value > (self.null or 0.0) else below
-        return f"{sentence}: {self.shown}, {p_text(p)}."
-
-    @property
-    def shown(self) -> str:
-        """Value, standard error, null and unit, without the p-value."""
-        return str(attrs.evolve(self, p=None))
+        return f"{sentence}: {attrs.evolve(self, p=None)}, {p_text(p)}."
 
     @property
     def with_significance(self) -> str:
