@@ -29,6 +29,7 @@ from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import load_only
 from penchant.results.job_folder import JobFolder
+from penchant.results.records import ResultRecord
 from penchant.results.result import Result
 from penchant.results.steps import stacked
 
@@ -100,7 +101,7 @@ class _Notes(NamedTuple):
 
 def _measured(
     job: Job, folder: Path, pool: Pool | None, device: Device, notes: _Notes
-) -> tuple[Result, Failure | None, dict[str, Any]]:
+) -> tuple[Result, Failure | None, ResultRecord]:
     """The result of the probe, or why it failed; and what else the record holds."""
     settings = job.settings
     try:
@@ -128,7 +129,7 @@ def store_result(
     *,
     failure: Failure | None = None,
     seconds: float = 0.0,
-    extra: dict[str, Any] | None = None,
+    extra: ResultRecord | None = None,
     device: Device = CPU,
 ) -> Result:
     """Write a result with everything that says what was measured on what.
@@ -146,7 +147,7 @@ def store_result(
         The result as it was written.
     """
     job_folder = JobFolder.of(folder, job.id)
-    record = {
+    record: ResultRecord = {
         "status": "failed" if failure else "done",
         "id": job.id,
         "key": job.key,
@@ -216,7 +217,7 @@ def _advise(job: Job, context: Context, seconds: float) -> None:
             context.warn(f"{name} cannot be identified, so the job is computed every time")
 
 
-def _inputs(context: Context) -> dict[str, Any]:
+def _inputs(context: Context) -> ResultRecord:
     """Shape and outputs of what was measured, as results record them."""
     if not context.has("architecture") and not context.has("dataset"):
         return {}

@@ -38,7 +38,8 @@ from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Plugins
 from penchant.results.files import writing_failed
 from penchant.results.job_folder import JobFolder
-from penchant.results.runs import JobEntry, Run
+from penchant.results.records import JobEntry, RunRecord
+from penchant.results.runs import Run
 
 Notify = Callable[..., None]
 
@@ -211,15 +212,17 @@ class _Command:
             path = f"jobs/{job.id}"
             entries.append({"id": job.id, "status": status, "labels": job.labels, "path": path})
         settings = self.settings
-        record: dict[str, object] = {
+        record: RunRecord = {
             "title": settings.title,
             "seeds": list(settings.seeds),
             "threads": settings.threads,
             "environment": environment(),
             "jobs": entries,
-            **({"reduced": REDUCED} if settings.quick else {}),
-            **({} if settings.figures else {"figures": False}),
         }
+        if settings.quick:
+            record["reduced"] = REDUCED
+        if not settings.figures:
+            record["figures"] = False
         run = Run(self.folder, record, selected=selected, temporary=self.temporary)
         run.others = self.session.others
         run.write()

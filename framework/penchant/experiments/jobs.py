@@ -31,6 +31,7 @@ from penchant.experiments.settings import Settings
 from penchant.experiments.sources import versions
 from penchant.experiments.weights import Weights
 from penchant.plugins.discovery import OWN, Registration
+from penchant.results.records import ComponentRecord, JobRecord, Labels
 from penchant.results.steps import about_steps
 
 LONGEST_NAME = 200  # bytes of a folder's name: every file system takes it, with room for endings
@@ -49,9 +50,9 @@ class BoundComponent(Generic[C]):
     weights: Weights | None = None
 
     @functools.cached_property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> ComponentRecord:
         """Name, options, plugin and version, as results record them."""
-        record = {
+        record: ComponentRecord = {
             "name": self.component.name,
             "options": plain(self.component.options()),
             "plugin": self.registration.distribution,
@@ -171,7 +172,7 @@ class Cell:
         return [self.probe, *self.axes.values(), *estimators]
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Labels:
         """Labels of the probe and of what it was given, and the seed."""
         axes = {axis: bound.label for axis, bound in self.axes.items()}
         return {"probe": self.probe.label, "seed": self.seed, **axes}
@@ -190,7 +191,7 @@ class Job(Cell):
 
     id: str
     key: str
-    record: dict[str, Any]
+    record: JobRecord
     network_key: str
 
 
@@ -205,7 +206,7 @@ def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
     Returns:
         The job.
     """
-    described = {**_described(cell), "seed": cell.seed, "device": device_type}
+    described: JobRecord = {**_described(cell), "seed": cell.seed, "device": device_type}
     # The request names the folder: an upgraded plugin finds its old result there.
     request = _without_versions(described)
     if cell.dataset is None:
@@ -213,13 +214,13 @@ def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
     # Code and versions enter the key: where they change, the job is computed again.
     probe = cell.probe
     registrations = [each.registration for each in cell.choices]
-    sources: dict[str, Any] = {
+    sources: JobRecord = {
         "versions": versions([*registrations, *probe.used.values()]),
         "code": _contents(cell.choices) | _loss_code(probe),
     }
     if gpu:
         sources["gpu"] = dict(gpu)
-    record = {
+    record: JobRecord = {
         **described,
         "preset": probe.preset,
         "summary": probe.component.summary(),
@@ -241,10 +242,10 @@ def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
     )
 
 
-def _described(cell: Cell) -> dict[str, Any]:
+def _described(cell: Cell) -> JobRecord:
     """The components, training and settings of a job, as results record them."""
     probe, settings = cell.probe, cell.settings
-    estimators = {}
+    estimators: dict[str, ComponentRecord | list[ComponentRecord]] = {}
     for role, bound in probe.estimators.items():
         records = [each.described for each in bound]
         estimators[role] = records[0] if len(records) == 1 else records
@@ -260,15 +261,18 @@ def _described(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _unusual(settings: Settings) -> dict[str, Any]:
+def _unusual(settings: Settings) -> JobRecord:
     """Settings that change numbers, where they differ from their defaults."""
     # Left out otherwise, so that ids of older jobs do not change.
-    usual = {"precision": "float32", "memory": None}
-    values = {name: getattr(settings, name) for name in usual}
-    return {name: value for name, value in values.items() if value != usual[name]}
+    record: JobRecord = {}
+    if settings.precision != "float32":
+        record["precision"] = settings.precision
+    if settings.memory is not None:
+        record["memory"] = settings.memory
+    return record
 
 
-def _declared(cell: Cell) -> dict[str, Any]:
+def _declared(cell: Cell) -> JobRecord:
     """The meanings of the probe's quantities and arrays, and the target of its figures."""
     probe = cell.probe.component
     options = probe.options()
@@ -286,7 +290,7 @@ def _declared(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _folder_name(labels: Mapping[str, Any], request: dict[str, Any]) -> str:
+def _folder_name(labels: Labels, request: dict[str, Any]) -> str:
     """`<probe>-<architecture>-<dataset>-s<seed>-<8 hex>`, a folder's name on every system."""
     words = [str(labels[axis]) for axis in ("probe", *AXES) if axis in labels]
     words += [f"s{labels['seed']}", short_hash(request)]

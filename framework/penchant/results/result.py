@@ -6,13 +6,14 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.errors import Error
 from penchant.extras import extra
 from penchant.results.files import SCHEMA, check_name
 from penchant.results.quantities import Quantity, distance
+from penchant.results.records import Cost, ResultRecord
 
 _OWN = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
 
@@ -59,7 +60,7 @@ class Result:
     warnings: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     missing: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     labels: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_names)
-    record: dict[str, Any] = attrs.field(factory=dict)
+    record: ResultRecord = attrs.field(factory=ResultRecord)
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
@@ -92,14 +93,14 @@ class Result:
         return self.record.get("seed")
 
     @property
-    def cost(self) -> dict[str, Any]:
+    def cost(self) -> Cost:
         """Seconds and the largest memory."""
-        return dict(self.record.get("cost", {}))
+        return self.record.get("cost", {})
 
     @property
     def options(self) -> dict[str, Any]:
         """The probe's options."""
-        return dict(self.record.get("probe", {}).get("options", {}))
+        return dict(self.record["probe"]["options"]) if "probe" in self.record else {}
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -246,5 +247,5 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
         warnings=record.get("warnings", ()),
         missing=record.get("missing", ()),
         labels=record.get("axes", {}),
-        record=rest,
+        record=cast("ResultRecord", rest),
     )

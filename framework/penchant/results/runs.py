@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, cast
 
 import attrs
 from penchant.errors import Error
@@ -13,6 +13,7 @@ from penchant.extras import extra
 from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json
 from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity
+from penchant.results.records import JobEntry, RunRecord
 from penchant.results.result import Result
 from penchant.results.steps import is_by_step, quantities_by_step
 from penchant_numerics.rounding import counted
@@ -21,23 +22,13 @@ SECONDS_BETWEEN_WRITES = 3.0
 _LABELS = ("probe", "architecture", "dataset", "seed")
 
 
-class JobEntry(TypedDict):
-    """A job in `run.json`."""
-
-    id: str
-    status: str  # pending, running, done or failed
-    labels: dict[str, Any]
-    path: str
-    error: NotRequired[str]
-
-
 class Run:
     """A run folder: `title`, `jobs` (id, status, labels, path), and results of those that ended."""
 
     def __init__(
         self,
         folder: Path,
-        record: dict[str, Any],
+        record: RunRecord,
         *,
         selected: set[str] | None = None,
         temporary: bool = False,
@@ -49,7 +40,7 @@ class Run:
         self._written = 0.0
         self.others: list[str] = []  # commands that work in the folder as well
         # The entries themselves, not copies: `mark` changes what `write` writes.
-        self._entries: dict[str, JobEntry] = {job["id"]: job for job in record["jobs"]}
+        self._entries = {job["id"]: job for job in record["jobs"]}
 
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
@@ -202,12 +193,12 @@ def read(folder: str | Path) -> Run:
     return Run(folder, record)
 
 
-def run_record(folder: Path) -> dict[str, Any] | None:
+def run_record(folder: Path) -> RunRecord | None:
     """The content of `run.json`, else made from the results; None where there is neither."""
     path = folder / "run.json"
     if path.is_file():
         try:
-            record = read_json(path)
+            record = cast("RunRecord", read_json(path))
             jobs = record["jobs"]
             if all(isinstance(job["id"], str) and job["labels"] for job in jobs):
                 return {**record, "jobs": [_inside(job) for job in jobs]}
@@ -227,9 +218,9 @@ def _inside(job: JobEntry) -> JobEntry:
     return {**job, "path": f"jobs/{name}"}
 
 
-def _rebuilt(folder: Path) -> dict[str, Any] | None:
+def _rebuilt(folder: Path) -> RunRecord | None:
     """A run's record from its results."""
-    entries = []
+    entries: list[JobEntry] = []
     for path in sorted(folder.glob("jobs/*/result.json")):
         try:
             record = read_json(path)

@@ -105,7 +105,7 @@ def _entry(
     result: Result,
     shared: dict[str, Any],
 ) -> Entry:
-    record = result.record
+    record: dict[str, Any] = dict(result.record)
     # Runs made before some of these were stored are shown without them.
     probe = record.get("probe") or {}
     summary = str(record.get("summary") or "")

@@ -291,8 +291,8 @@ def check_declared(
                 listed = each in names or base in names
                 assert listed, f"{cls.name} gives the {kind} {each!r}, which it does not declare"
     excused = set(conditional)
-    for kind, names in declared.items():
-        lacking = names - produced[kind] - excused
+    for kind, known in declared.items():
+        lacking = known - produced[kind] - excused
         assert not lacking, f"{cls.name} declares the {kind} {sorted(lacking)}, never produced"
 
 

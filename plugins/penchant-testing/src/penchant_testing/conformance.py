@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from penchant.api import run
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Registration
 from penchant.results.job_folder import JobFolder
+from penchant.results.records import ResultRecord
 from penchant.results.result import Result
 
 from penchant_testing import checks
@@ -306,7 +307,7 @@ class _SmallProbe:
 
     def stored(self, folder: Path) -> None:
         result, *_ = self.results()
-        subfolder = Path(result.record["kept_in"])
+        subfolder = Path(str(dict(result.record)["kept_in"]))
         read = JobFolder(subfolder).read()
         checks.assert_same(result, read, "the disk")
 
@@ -393,7 +394,7 @@ def _kept(name: str, frozen: Any) -> Result:
         "kept_in": str(subfolder),
         "about": job.record["about"],
     }
-    return attrs.evolve(result, record=record)
+    return attrs.evolve(result, record=cast("ResultRecord", record))
 
 
 def check_light(package: str) -> None:
