@@ -7,10 +7,13 @@ import re
 import sys
 import types
 
+import numpy as np
 import penchant
 import pytest
 from click.testing import CliRunner
 from penchant.cli import main
+from penchant.results.quantities import Quantity
+from penchant.results.result import Result
 from penchant_tools import bars
 from penchant_tools.display import Display
 from penchant_tools.quantity_lines import quantity_lines
@@ -134,3 +137,11 @@ def test_python_shows_nothing_where_nobody_watches(tmp_path, capfd):
 def test_lines_show_z():
     found = {"rank": penchant.Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)}
     assert quantity_lines(found) == ["  rank  74.5 ± 2.3  null 125.30 ± 0.40  z = −22"]
+
+
+def test_an_array_that_is_declared_and_lacks_is_named(capsys):
+    job = types.SimpleNamespace(id="a-job", record={"about": {"kept": "", "sizes": ""}})
+    result = Result({"size": Quantity(1.0, exact=True)}, {"kept": np.zeros(2)})
+    display = Display(verbose=True)
+    display.penchant_job_finished(run=None, job=job, result=result)
+    assert "declared, and not measured here: array sizes\n" in capsys.readouterr().err

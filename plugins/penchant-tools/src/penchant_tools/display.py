@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from penchant.components.hookspecs import hookimpl
@@ -18,7 +19,7 @@ from penchant_numerics.rounding import counted
 from penchant_tools.bars import Bars, is_watched
 from penchant_tools.quantity_lines import quantity_lines
 
-MOST_NAMES = 6  # of quantities that a job did not measure
+MOST_NAMES = 6  # of quantities and arrays that a job did not measure
 
 
 class Display:
@@ -106,7 +107,7 @@ class Display:
             self._tell(f"         {result.error}")
         self._warn(result.warnings)
         if result.status == "done" and self._lines and self._verbose:
-            self._found(result, job.id)
+            self._found(result, job.id, declared=job.record["about"])
 
     @hookimpl
     def penchant_run_finished(self, run: Any) -> None:
@@ -125,13 +126,14 @@ class Display:
         if self._lines:
             self._print(sys.stderr, text)
 
-    def _found(self, result: Any, job: str) -> None:
+    def _found(self, result: Any, job: str, declared: Iterable[str] = ()) -> None:
         width = shutil.get_terminal_size().columns
         lines = quantity_lines(result.quantities, width=width)
         for line in [job, *lines]:
             self._print(sys.stdout, line)
         # Some depend on options; of the others only their author can know that they are missing.
         lacking = [name for name in result.meanings if name not in result.quantities]
+        lacking += [f"array {name}" for name in declared if name not in result.arrays]
         if lacking:
             rest = len(lacking) - MOST_NAMES
             listed = ", ".join(lacking[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
