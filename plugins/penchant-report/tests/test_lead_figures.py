@@ -8,7 +8,9 @@ from penchant.results.result import Result
 from penchant_nad.figures import directional_accuracy
 from penchant_nad.figures import nad as nad_figures
 from penchant_nad.shared.direction_words import described
+from penchant_report.answers import Entry, answers
 from penchant_report.figures import headline_of
+from penchant_report.findings import answer_values
 from penchant_report.lead_figures import align
 from penchant_report.merging import by_pattern, merged
 from penchant_testing import checks
@@ -127,6 +129,7 @@ def test_a_caption_that_claims_a_finding_whatever_the_numbers_is_refused():
             ["Gain −0.4 in conv2, p = 0.002.", "Gain 1.2e-5 in conv2, p = 0.05."],
             "Gain −0.4 to 1.2e-5 in conv2, p ≤ 0.05.",
         ),
+        (["No order: 1, p = 0.02.", "No order: 2, p = 0.5."], "No order: 1 to 2, p = 0.02 to 0.5."),
         (["59% of NC1 to NC4", "7% of NC1 to NC4"], "7 to 59% of NC1 to NC4"),
     ],
 )
@@ -139,6 +142,19 @@ def test_sentences_that_differ_in_numbers_only_become_one(texts, expected):
 def test_sentences_in_other_words_stay_apart():
     texts = {"a": "Loss rises by 3 in conv2.", "b": "Loss rises by 3 in conv3.", "c": "Loss falls."}
     assert list(by_pattern(texts)) == [["a"], ["b"], ["c"]]
+
+
+def test_sentences_compare_groups_that_differ_in_one_thing():
+    entries = []
+    for number, (network, data) in enumerate([("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]):
+        labels = {"probe": "p", "architecture": network, "dataset": data, "seed": 0}
+        quantities = {"size": penchant.Quantity(float(number), stderr=0.01)}
+        entries.append(Entry(str(number), "done", labels, "p", quantities=quantities))
+    values = answer_values(answers(entries)[0])
+    assert "2 architectures × 2 datasets" in values["eyebrow"]
+    (sentence,) = values["found"]
+    # b on y is three above a on x, but two things differ between them
+    assert sentence.startswith("size: b on ") and " by 2.000 ± " in sentence
 
 
 def test_findings_come_before_the_warnings_about_them(tmp_path):

@@ -12,7 +12,7 @@ from penchant_numerics import significance
 from penchant_numerics.differences import z_text
 from penchant_numerics.rounding import counted, p_text, rounded, short_error
 
-from penchant_report.answers import Answer, Contrast, Group, clashes, seeds_of
+from penchant_report.answers import AXES, Answer, Contrast, Group, clashes, seeds_of
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
 from penchant_report.headlines import headlines
 from penchant_report.lead_figures import lead_figures
@@ -76,8 +76,7 @@ def _eyebrow(answer: Answer) -> str:
     if answer.shared:
         parts.append(answer.shared)
     if answer.axes:
-        axes = " × ".join(f"{axis}s" for axis in answer.axes)
-        parts.append(f"{len(answer.groups)} {axes}")
+        parts.append(" × ".join(_labels_counted(answer, axis) for axis in answer.axes))
     seeds = seeds_of(answer.entries)
     parts.append(counted(len(seeds), "seed"))
     # Jobs without a result have no settings.
@@ -86,6 +85,10 @@ def _eyebrow(answer: Answer) -> str:
         listed = ", ".join(sorted(presets))
         parts.append(f"preset {listed}")
     return " · ".join(parts)
+
+
+def _labels_counted(answer: Answer, axis: str) -> str:
+    return counted(len({entry.labels.get(axis) for entry in answer.entries}), axis)
 
 
 def _cell(answer: Answer, group: Group, name: str) -> dict[str, Any] | None:
@@ -165,7 +168,8 @@ def _null_sentences(answer: Answer) -> list[str]:
 def _contrast_sentences(answer: Answer, names: Sequence[str]) -> list[str]:
     found = []
     for name in names:
-        contrasts = answer.contrasts(name)
+        # Two networks on two datasets have two reasons to differ.
+        contrasts = [each for each in answer.contrasts(name) if _differ_in_one_axis(each)]
         if not contrasts:
             continue
         # The most significant speaks for its quantity.
@@ -173,6 +177,11 @@ def _contrast_sentences(answer: Answer, names: Sequence[str]) -> list[str]:
         if answer.is_significant(largest.difference):
             found.append(_contrast_sentence(largest))
     return found
+
+
+def _differ_in_one_axis(contrast: Contrast) -> bool:
+    first, second = (group.entries[0].labels for group in (contrast.first, contrast.second))
+    return sum(first.get(axis) != second.get(axis) for axis in AXES) == 1
 
 
 def _largest_contrasts(answer: Answer) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 6  # that have a lead figure
 LARGEST_SVG = 120_000  # bytes, so that the page of a large run stays small
 PNG_DPI = 100
+WIDE = 1.9  # width over height from which on a figure needs a wide column
 
 
 @attrs.frozen
@@ -32,6 +33,7 @@ class LeadFigure:
         alt: What stands for it where pictures are not shown.
         ending: `svg` or `png`.
         data: The picture.
+        wide: It has panels side by side, which would be too small in a narrow column.
     """
 
     label: str
@@ -40,6 +42,7 @@ class LeadFigure:
     alt: str
     ending: str
     data: str
+    wide: bool = False
 
 
 def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
@@ -64,7 +67,10 @@ def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
         ending, content = picture(figure, largest=LARGEST_SVG, dpi=PNG_DPI)
         caption = str(figure.get_label() or "")
         alt = title_of(figure) or caption
-        figures.append(LeadFigure(label, job, caption, alt, ending, embedded(content, ending)))
+        data = embedded(content, ending)
+        across, high = figure.get_size_inches()
+        wide = bool(across > WIDE * high)
+        figures.append(LeadFigure(label, job, caption, alt, ending, data, wide))
     return figures
 
 

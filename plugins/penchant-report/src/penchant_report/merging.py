@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from penchant_numerics.significance import LEVEL
+
 _NUMBER = r"[-−]?\d+(?:\.\d+)?(?:e-?\d+)?"
 _P = rf"p [=<] {_NUMBER}"
 # A p-value, or a number with its standard error; digits inside of names are part of the name.
@@ -37,6 +39,9 @@ def _range(numbers: Sequence[str]) -> str:
         return numbers[0]
     by_size = sorted(numbers, key=_size)
     if numbers[0].startswith("p "):
+        # Where nothing is significant, the smallest counts as much as the largest.
+        if _size(by_size[0]) > LEVEL:
+            return f"{by_size[0]} to {by_size[-1][4:]}"
         return f"p ≤ {by_size[-1][4:]}"
     low, high = (number.partition(" ±")[0] for number in (by_size[0], by_size[-1]))
     return low if low == high else f"{low} to {high}"
