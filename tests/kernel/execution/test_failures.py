@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from penchant import cli
 
 UNLUCKY = """
-import math, os, pathlib, resource, shutil, signal, time
+import ctypes, math, os, pathlib, resource, shutil, signal, sys, time
 import attrs
 import numpy as np
 import penchant
@@ -52,6 +52,8 @@ def memory():
 FATES = {
     "raises": raises,
     "memory": memory,
+    "exits": lambda: sys.exit(3),
+    "segfault": lambda: ctypes.string_at(0),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "terminated": lambda: os.kill(os.getpid(), signal.SIGTERM),
     "interrupted": lambda: os.kill(os.getpid(), signal.SIGINT),
@@ -96,10 +98,11 @@ def entries(folder):
 
 
 SERIAL = 'executor = "serial"\nfigures = false\n'
+PROCESSES = 'executor = "processes"\nworkers = 2\nfigures = false\n'
 
 
 def test_jobs_that_raise_give_nan_or_take_too_long_fail_and_the_others_go_on(unlucky, tmp_path):
-    fates = ("raises", "nan", "endless", "memory", "fine")
+    fates = ("raises", "nan", "endless", "memory", "exits", "fine")
     code, told = unlucky(*fates, head=SERIAL + "time_limit = 1.0\n")
     assert code == 1
     found = entries(tmp_path / "run")
@@ -109,21 +112,22 @@ def test_jobs_that_raise_give_nan_or_take_too_long_fail_and_the_others_go_on(unl
     limit = "the job took longer than its time_limit of 1 seconds"
     assert found["endless"] == ("failed", limit)
     assert found["memory"][0] == "failed" and "memory" in found["memory"][1]
+    assert found["exits"][0] == "failed" and found["exits"][1].startswith("SystemExit: 3")
     assert found["fine"] == ("done", "")
     assert "not today" in told and limit in told
     report = (tmp_path / "run" / "report.html").read_text()
     assert "not today" in report and "time_limit" in report
 
 
-def test_a_worker_that_is_killed_takes_only_its_own_job_along(unlucky, tmp_path):
-    head = 'executor = "processes"\nworkers = 2\nfigures = false\n'
-    code, told = unlucky("killed", "fine", "nothing", head=head)
+def test_a_worker_that_dies_takes_only_its_own_job_along(unlucky, tmp_path):
+    code, told = unlucky("killed", "segfault", "fine", "nothing", head=PROCESSES)
     assert code == 1
     found = entries(tmp_path / "run")
-    reason = "the job crashed its worker 3 times (last: signal SIGKILL)"
-    assert found["killed"][0] == "failed" and found["killed"][1].startswith(reason)
+    for fate, how in (("killed", "SIGKILL"), ("segfault", "SIGSEGV")):
+        reason = f"the job crashed its worker 3 times (last: signal {how})"
+        assert found[fate][0] == "failed" and found[fate][1].startswith(reason)
+        assert reason in told
     assert found["fine"][0] == found["nothing"][0] == "done"
-    assert reason in told
 
 
 @pytest.fixture
@@ -168,17 +172,19 @@ def remount(folder, options):
     subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
 
 
-def test_a_full_disk_is_told_and_what_was_finished_stays(unlucky, small_disk):
+@pytest.mark.parametrize("head", [SERIAL, PROCESSES], ids=["serial", "processes"])
+def test_a_full_disk_is_told_and_what_was_finished_stays(unlucky, small_disk, head):
     folder = small_disk / "run"
-    code, told = unlucky("fine", "nothing", head=SERIAL, folder=folder, size=40_000)
+    code, told = unlucky("fine", "nothing", head=head, folder=folder, size=40_000)
     assert code == 2
     assert "No space left on device; free some space and run again: finished jobs stay" in told
     assert "Traceback" not in told
     done = sorted(folder.glob("jobs/*/result.json"))
     before = [path.read_bytes() for path in done]
-    assert len(done) == 1
+    # Two workers may both find no room.
+    assert len(done) == 1 or (head == PROCESSES and not done)
     remount(small_disk, "size=8m")
-    code, told = unlucky("fine", "nothing", head=SERIAL, folder=folder, size=40_000)
+    code, told = unlucky("fine", "nothing", head=head, folder=folder, size=40_000)
     assert code == 0
     assert [path.read_bytes() for path in done] == before
     assert not list(folder.rglob(".arrays*"))
