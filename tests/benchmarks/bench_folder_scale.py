@@ -56,7 +56,8 @@ def published_map(shards, parent):
     with tempfile.TemporaryDirectory(dir=parent) as text:
         queue = Queue(Path(text))
         queue.make()
-        shared_map = Map(Context(job, queue.folder), {}, maps.store_of(job, queue.folder))
+        store = ShardStore(queue.folder / "jobs" / job.id / "shards", job.key)
+        shared_map = Map(Context(job, queue.folder), {}, store)
         shared_map.store.folder.mkdir(parents=True)
         numbers = range(shards)
         maps.publish(queue, shared_map, [Shard(each, nothing, each, Scope()) for each in numbers])
@@ -96,7 +97,7 @@ class Worker:
     def __init__(self, published, name, clock, delay=0.0):
         # As if it had opened the map itself, without memory for 200 copies of its shards.
         self.published = copy.copy(published)
-        self.published.go_to_random_position()
+        self.published.position = maps.order.randrange(len(published.shards))
         if delay:
             store = published.store
             self.published.__class__ = DelayedMap
@@ -133,7 +134,7 @@ class Worker:
         shard, claim = self._taken
         self.twice += self.published.store.path(shard).exists()
         self.published.store.write(shard, {})
-        self.published.finish(shard, claim)
+        self.published.finish(claim)
         claim.release()
         self.done += 1
         self.writing += self.clock() - began

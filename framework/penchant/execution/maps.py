@@ -76,9 +76,8 @@ class PublishedMap:
         self.path = path
         self.job = job
         self.store = store
-        self._shards = {shard.number: shard for shard in shards}
-        self._first = shards[0].number
-        self._position = 0
+        self.shards = shards
+        self.position = 0  # where it looks for the next shard
 
     def take(self, worker: str, attempts: int) -> tuple[Shard, Claim] | None:
         """Take a shard that is free; None where there is none, or the map has gone.
@@ -89,21 +88,21 @@ class PublishedMap:
         """
         with contextlib.suppress(FileNotFoundError):
             for position in self._candidates((self.path / "states").read_bytes()):
-                shard = self._shards[self._first + position]
+                shard = self.shards[position]
                 claim = Claim.take(self.path / "locks", position, worker)
                 if claim is None:
                     continue
                 if self._may_begin(shard, claim, attempts):
                     claim.begin()
-                    self._mark(shard, BEGUN)
-                    self._position = position + 1
+                    self._mark(claim, BEGUN)
+                    self.position = position + 1
                     return shard, claim
                 claim.release()
         return None
 
     def _candidates(self, states: bytes) -> Iterator[int]:
         """Positions to try: the next one that is not begun, else some that others have begun."""
-        start = self._position
+        start = self.position
         for state in (WAITING, BEGUN):
             for _ in range(MOST_TRIED):
                 position = states.find(state, start)
@@ -115,25 +114,21 @@ class PublishedMap:
                 # Another worker was faster: go on elsewhere.
                 start = order.randrange(len(states))
 
-    def _mark(self, shard: Shard, state: bytes) -> None:
+    def _mark(self, claim: Claim, state: bytes) -> None:
         with contextlib.suppress(FileNotFoundError), open(self.path / "states", "r+b") as file:
-            file.seek(shard.number - self._first)
+            file.seek(claim.number)
             file.write(state)
 
-    def finish(self, shard: Shard, claim: Claim) -> None:
+    def finish(self, claim: Claim) -> None:
         """Note that a shard is done."""
-        self._mark(shard, DONE)
+        self._mark(claim, DONE)
         claim.finish(done=True)
-
-    def go_to_random_position(self) -> None:
-        """Begin elsewhere than other workers, which would all wait for the same locks."""
-        self._position = order.randrange(len(self._shards))
 
     def _may_begin(self, shard: Shard, claim: Claim, attempts: int) -> bool:
         # Another worker may have done it in the meantime. A network file system may show its answer
         # too late, but reads the slot anew when it is locked.
         if claim.is_done or self.store.has(shard):
-            self._mark(shard, DONE)
+            self._mark(claim, DONE)
             return False
         if len(claim.attempts) >= attempts:
             self.fail(Error(self.queue.crash_of(f"shard {shard.number}", claim)))
@@ -200,11 +195,7 @@ def publish(queue: Queue, shared_map: Map, shards: list[Shard]) -> PublishedMap 
     if shared_map.shared:
         write_arrays(path / "shared.npz", shared_map.shared, durable=False)
     (path / "locks").touch()
-    first, last = shards[0].number, shards[-1].number
-    states = bytearray(DONE * (last - first + 1))
-    for shard in shards:
-        states[shard.number - first : shard.number - first + 1] = WAITING
-    (path / "states").write_bytes(states)
+    (path / "states").write_bytes(WAITING * len(shards))
     # Written last: a map exists when it is whole.
     _write(path / "map.json", record)
     return PublishedMap(queue, path, job, store, shards)
@@ -230,8 +221,10 @@ def opened(queue: Queue, name: str, jobs: dict[str, Job]) -> PublishedMap | None
     if job is None or job.key != record["key"]:
         return None
     store = ShardStore(JobFolder.of(queue.folder, job.id).shards, job.key, record["digest"])
-    published = PublishedMap(queue, path, job, store, _decoded(record))
-    published.go_to_random_position()
+    shards = _decoded(record)
+    published = PublishedMap(queue, path, job, store, shards)
+    # Elsewhere than other workers, which would all wait for the same locks.
+    published.position = order.randrange(len(shards))
     return published
 
 
@@ -351,7 +344,7 @@ class SharingPool:
             shard, claim = taken
             with claim:
                 arrays = shared_map.compute(shard)
-                published.finish(shard, claim)
+                published.finish(claim)
             if shard is first:
                 return arrays
         return shared_map.stored(first)

@@ -114,11 +114,11 @@ class Claim:
     `with claim:` lets others have the task afterwards, whatever happened.
     """
 
-    def __init__(self, descriptor: int, start: int, worker: str) -> None:
+    def __init__(self, descriptor: int, number: int, worker: str) -> None:
+        self.number = number
         self._descriptor = descriptor
-        self._start = start
         self._worker = worker
-        names = os.pread(descriptor, SLOT, start).decode().replace("\0", " ").split()
+        names = os.pread(descriptor, SLOT, number * SLOT).decode().replace("\0", " ").split()
         self.is_done = names == [DONE]
         self.attempts = [] if self.is_done else names
 
@@ -136,7 +136,7 @@ class Claim:
         """
         descriptor = os.open(path, os.O_RDWR)
         if _lock(descriptor, number * SLOT):
-            return cls(descriptor, number * SLOT, worker)
+            return cls(descriptor, number, worker)
         os.close(descriptor)
         return None
 
@@ -172,7 +172,8 @@ class Claim:
         self.release()
 
     def _write(self, workers: list[str]) -> None:
-        os.pwrite(self._descriptor, " ".join(workers).encode().ljust(SLOT), self._start)
+        text = " ".join(workers).encode().ljust(SLOT)
+        os.pwrite(self._descriptor, text, self.number * SLOT)
 
 
 def _lock(descriptor: int, start: int) -> bool:

@@ -211,7 +211,7 @@ class Worker:
                 published.store.write(shard, arrays)
                 if not published.is_open():
                     self._drop_if_late(published.job, published.store.path(shard))
-                published.finish(shard, claim)
+                published.finish(claim)
         return True
 
     def _drop_if_late(self, job: Job, path: Path) -> None:

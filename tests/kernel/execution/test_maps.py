@@ -246,7 +246,7 @@ def test_a_shard_is_not_done_again_where_its_answer_is_seen_too_late(setup):
     queue, setup = setup
     published = maps.publish(queue, setup, shards(1))
     shard, claim = take(published, "one")
-    published.finish(shard, claim)
+    published.finish(claim)
     claim.release()
     (published.path / "states").write_bytes(maps.WAITING)
     assert not published.store.has(shard)
@@ -258,7 +258,7 @@ def test_looking_for_a_shard_reads_one_file_however_many_are_done(setup, monkeyp
     published = maps.publish(queue, setup, shards(*range(300)))
     for _ in range(299):
         shard, claim = take(published, "one")
-        published.finish(shard, claim)
+        published.finish(claim)
         claim.release()
     asked = []
     has = type(published.store).has
