@@ -64,11 +64,11 @@ def cosine(
 
 
 def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
-    """Mean of a table of products over pairs of different parts.
+    """Mean of a table of products over pairs of different groups.
 
     Args:
-        table: <A_i, B_j>, (parts, parts).
-        keep: The parts that count.
+        table: <A_i, B_j>, (groups, groups).
+        keep: The groups that count.
 
     >>> import torch
     >>> table = torch.tensor([[9.0, 2.0], [4.0, 9.0]], device="cpu")
@@ -78,7 +78,7 @@ def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
     kept = list(keep)
     count = len(kept)
     chosen = table[kept][:, kept]
-    # without those of a part with itself
+    # without those of a group with itself
     own = chosen.diagonal().sum()
     total = chosen.sum() - own
     pairs = count * (count - 1)
@@ -86,15 +86,15 @@ def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
 
 
 def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Corr:
-    """Corr(A, B) of a sampled A and a given B, by the jackknife over parts.
+    """Corr(A, B) of a sampled A and a given B, by the jackknife over groups.
 
     Args:
-        products: <A_i, B> of the parts of A, (parts,).
-        table: <A_i, A_j>, (parts, parts).
+        products: <A_i, B> of the groups of A, (groups,).
+        table: <A_i, A_j>, (groups, groups).
         squared_fixed: |B|^2.
 
     Returns:
-        The cosine and its standard error over parts.
+        The cosine and its standard error over groups.
     """
 
     def statistic(keep: list[int]) -> float:
@@ -106,15 +106,15 @@ def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Co
 
 
 def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Corr:
-    """Corr(A, B) where both are sampled from the same parts, by the jackknife over parts.
+    """Corr(A, B) where both are sampled from the same groups, by the jackknife over groups.
 
     Args:
-        cross: <A_i, B_j>, (parts, parts).
+        cross: <A_i, B_j>, (groups, groups).
         first: <A_i, A_j>.
         second: <B_i, B_j>.
 
     Returns:
-        The cosine and its standard error over parts.
+        The cosine and its standard error over groups.
     """
 
     def statistic(keep: list[int]) -> float:
@@ -126,32 +126,32 @@ def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Corr:
     return jackknifed(statistic, len(cross))
 
 
-def jackknifed(statistic: Callable[[list[int]], float], parts: int) -> Corr:
-    """A statistic of independent parts, its bias of order 1/parts taken away, with its error.
+def jackknifed(statistic: Callable[[list[int]], float], groups: int) -> Corr:
+    """A statistic of independent groups, its bias of order 1/groups taken away, with its error.
 
     The bias matters: networks differ in the norms of their gradients, and the mean of few unequal
     numbers is larger than the root of their mean product, so a plain Corr of six networks may well
     be 1.1.
 
     Args:
-        statistic: Takes the numbers of the parts to use.
-        parts: How many there are.
+        statistic: Called with the indices of the groups to use.
+        groups: Number of groups.
     """
-    # each part is left out once
-    everything = list(range(parts))
+    # each group is left out once
+    everything = list(range(groups))
     left_out = []
-    for part in everything:
-        others = everything[:part] + everything[part + 1 :]
+    for group in everything:
+        others = everything[:group] + everything[group + 1 :]
         left_out.append(statistic(others))
 
-    # the bias is (parts - 1) times how far their mean is from the whole
-    mean = sum(left_out) / parts
+    # the bias is (groups - 1) times how far their mean is from the whole
+    mean = sum(left_out) / groups
     whole = statistic(everything)
-    value = parts * whole - (parts - 1) * mean
+    value = groups * whole - (groups - 1) * mean
 
     # and the error follows from how far they are apart
     squares = sum((each - mean) ** 2 for each in left_out)
-    variance = (parts - 1) / parts * squares
+    variance = (groups - 1) / groups * squares
     stderr = math.sqrt(variance)
     return Corr(value, stderr)
 
@@ -201,33 +201,33 @@ def _at_most_one(value: float) -> float:
     return max(-1.0, not_above)
 
 
-# ---- from moments of parts
+# ---- from moments of groups
 
 
-def unbiased_square(parts: Tensor) -> Tensor:
-    """|A|^2 of the mean A of parts (parts, D, D), without the bias of sampling.
+def unbiased_square(groups: Tensor) -> Tensor:
+    """|A|^2 of the mean A of groups (groups, D, D), without the bias of sampling.
 
-    The mean of <A_g, A_h> over pairs of different parts.
+    The mean of <A_g, A_h> over pairs of different groups.
     """
-    count = len(parts)
-    all_pairs = count**2 * inner_of_means(parts, parts)
-    same_part = parts.square().sum()
+    count = len(groups)
+    all_pairs = count**2 * inner_of_means(groups, groups)
+    same_group = groups.square().sum()
     pairs = count * (count - 1)
-    return (all_pairs - same_part) / pairs
+    return (all_pairs - same_group) / pairs
 
 
 def inner_of_means(first: Tensor, second: Tensor) -> Tensor:
-    """<A, B> of the means of parts (parts, D, D)."""
+    """<A, B> of the means of groups (groups, D, D)."""
     products = first.mean(0) * second.mean(0)
     return products.sum()
 
 
 def corr_of_means(first: Tensor, second: Tensor) -> Tensor:
-    """Corr(A, B) of the means of parts (parts, D, D), where no network is in parts of both.
+    """Corr(A, B) of the means of groups (groups, D, D), where no network is in groups of both.
 
     >>> import torch
-    >>> parts = torch.eye(2, device="cpu").expand(3, 2, 2)
-    >>> float(corr_of_means(parts, parts))
+    >>> groups = torch.eye(2, device="cpu").expand(3, 2, 2)
+    >>> float(corr_of_means(groups, groups))
     1.0
     """
     product = inner_of_means(first, second)

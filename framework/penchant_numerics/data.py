@@ -136,7 +136,7 @@ def as_data(value: Any) -> Data:
         value: `Data`, or (train, test, classes) with pairs of tensors.
 
     Raises:
-        ValueError: Where parts cannot be right: no samples, other numbers of inputs than of labels,
+        ValueError: The data cannot be right: no samples, other numbers of inputs than of labels,
             inputs that are not finite, labels that are no classes.
     """
     # what a target may return for short
@@ -145,14 +145,14 @@ def as_data(value: Any) -> Data:
     else:
         train, test, classes = value
         data = Data(Samples(*train), Samples(*test), int(classes))
-    _check_part("train", data.train, data.classes)
-    _check_part("test", data.test, data.classes)
+    _check_split("train", data.train, data.classes)
+    _check_split("test", data.test, data.classes)
     return data
 
 
-def _check_part(name: str, part: Samples, classes: int) -> None:
-    """Refuse a part that cannot be right."""
-    inputs, labels = part
+def _check_split(name: str, samples: Samples, classes: int) -> None:
+    """Refuse a split that cannot be right."""
+    inputs, labels = samples
     if len(inputs) != len(labels):
         raise ValueError(
             f"{name} has {len(inputs)} inputs but {len(labels)} labels; the numbers must match"

@@ -130,12 +130,12 @@ def central_differences(network: Network, displaced: Displaced) -> Tensor:
         displaced: The inputs on both sides.
     """
     distance = 2 * displaced.step
-    parts = []
+    quotients = []
     for batch in displaced.chunks():
         outputs = first_output(network(batch))
         forward, backward = outputs.chunk(2)
-        parts.append((forward - backward) / distance)
-    return torch.cat(parts)
+        quotients.append((forward - backward) / distance)
+    return torch.cat(quotients)
 
 
 def finite_differences(

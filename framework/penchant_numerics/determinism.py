@@ -112,23 +112,23 @@ def _compare(
             raise NotDeterministicError(f"module {name!r} ({kind}) {what}")
 
 
-def _close(whole: Tensor, part: Tensor) -> bool:
+def _close(whole: Tensor, some: Tensor) -> bool:
     """Whether the first rows of a tensor are another, to rounding.
 
     Tensors without rows of samples say nothing.
     """
-    same_rows = whole.shape[1:] == part.shape[1:]
-    if whole.dim() != part.dim() or not same_rows:
+    same_rows = whole.shape[1:] == some.shape[1:]
+    if whole.dim() != some.dim() or not same_rows:
         return True
-    if not whole.is_floating_point() or not part.numel():
+    if not whole.is_floating_point() or not some.numel():
         return True
 
     # how far the rows of both are apart
-    rows = len(part)
-    error = (whole[:rows] - part).abs().max()
+    rows = len(some)
+    error = (whole[:rows] - some).abs().max()
 
     # relative to the largest number
-    root = torch.finfo(part.dtype).eps ** 0.5
+    root = torch.finfo(some.dtype).eps ** 0.5
     rounding = agreement(root)
     allowed = _ROUNDING * rounding * whole.abs().max()
     return bool(error <= allowed)

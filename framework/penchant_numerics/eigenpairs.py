@@ -439,7 +439,7 @@ def _new_directions(basis: Tensor, image: Tensor) -> Tensor:
 
 
 def _outside(rows: Tensor, basis: Tensor) -> Tensor:
-    """Rows without their parts along an orthonormal basis."""
+    """Rows without their components along an orthonormal basis."""
     inside = (rows @ basis.T) @ basis
     return rows - inside
 

@@ -83,10 +83,10 @@ class Ensemble:
         """The same networks in ensembles of at most `count`."""
         for first in range(0, len(self), count):
             last = first + count
-            part = {}
+            state = {}
             for name, tensor in self.state.items():
-                part[name] = tensor[first:last]
-            yield Ensemble(self.module, part, self.sampler)
+                state[name] = tensor[first:last]
+            yield Ensemble(self.module, state, self.sampler)
 
     def each(self) -> Iterator[Callable[[Tensor], Tensor]]:
         """The networks one by one, each a callable."""
@@ -420,8 +420,8 @@ def _recorded(architecture: Drawable, seed: int) -> tuple[nn.Module, Plan | None
 
 def _is_plain(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     """Whether an operation takes numbers only, besides the tensor it fills."""
-    for part in arguments:
-        if isinstance(part, Tensor):
+    for argument in arguments:
+        if isinstance(argument, Tensor):
             return False
     return set(keywords) <= {"generator"}
 

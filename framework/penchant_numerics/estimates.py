@@ -1,4 +1,4 @@
-"""What an estimator of each role returns, so that anybody's estimator can take part in full.
+"""What an estimator of each role returns.
 
 | role                 | answer                                            |
 |----------------------|---------------------------------------------------|
@@ -39,9 +39,9 @@ class Directions:
             one vector per network: from these comes the isotropic null.
         residuals: Residuals (k,) of pairs that were found by iteration.
         jackknife: Eigenvalues (groups, k) with one group of networks left out at a time.
-        parts: Moments (parts, D, D) of independent parts of the networks, of nearly equal size.
+        groups: Moments (groups, D, D) of independent groups of the networks, of nearly equal size.
             The norm of `matrix` is too large, because a sampled matrix has noise that does not
-            cancel; products of different parts are unbiased (`correlation`).
+            cancel; products of different groups are unbiased (`correlation`).
         rows: The vectors (vectors, D) whose uncentred second moment it is, where these were kept
             instead of the matrix: fewer vectors than inputs. Network i has those from
             i * vectors / networks on.
@@ -62,7 +62,7 @@ class Directions:
     jackknife: Tensor | None = None  # (groups, k)
     conventions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    parts: Tensor | None = None  # (parts, D, D)
+    groups: Tensor | None = None  # (groups, D, D)
     rows: Tensor | None = None  # (vectors, D)
 
     def moment(self) -> Tensor | None:
@@ -88,13 +88,13 @@ class Directions:
     def left_out_spectra(self) -> Tensor | None:
         """Eigenvalues (groups, k), descending, without one group of networks at a time.
 
-        None where neither `jackknife` nor two or more `parts` are known.
+        None where neither `jackknife` nor two or more `groups` are known.
         """
         if self.jackknife is not None:
             return self.jackknife
-        if self.parts is None or len(self.parts) < 2:
+        if self.groups is None or len(self.groups) < 2:
             return None
-        return spectra_without_each(self.parts, len(self.eigenvalues))
+        return spectra_without_each(self.groups, len(self.eigenvalues))
 
 
 def spectra_without_each(moments: Tensor, rank: int) -> Tensor:

@@ -55,8 +55,8 @@ def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
         """The square of cycles per sample, in whole numbers."""
         square = 0
         for each, count in zip(k, shape):
-            part = each * common // count
-            square += part**2
+            steps = each * common // count
+            square += steps**2
         return square
 
     # one of each pair
@@ -275,7 +275,7 @@ def _waves(
 
 
 def _phases(k: Tensor, shape: Sequence[int]) -> Tensor:
-    """Phases (waves, points) in whole parts of 1 / lcm(shape) of a turn.
+    """Phases (waves, points) in whole multiples of 1 / lcm(shape) of a turn.
 
     Whole numbers are exact, so large frequencies lose no accuracy.
     """

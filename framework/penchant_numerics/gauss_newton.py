@@ -397,7 +397,7 @@ class GaussNewton(Operator):
         number: int,
         inputs: Tensor,
     ) -> None:
-        """Add the product of rows with the part of one batch.
+        """Add the product of rows with the contribution of one batch.
 
         Args:
             total: Where to, rows (k, size).
@@ -443,8 +443,8 @@ class GaussNewton(Operator):
         """One pass on dual numbers a vector; its tangent's own graph is J^T."""
         for sum_, row in zip(total, rows):
             # J v
-            parts = self.layout.split(row)
-            tangents = [each.detach().requires_grad_() for each in parts]
+            tensors = self.layout.split(row)
+            tangents = [each.detach().requires_grad_() for each in tensors]
             with torch.enable_grad():
                 values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
             # J^T H J v
@@ -485,8 +485,8 @@ class GaussNewton(Operator):
             )
             # every batch has coefficients of its own
             coefficients_of = by_sample.split(self.batch, dim=1)
-            parts = zip(self._batches(), coefficients_of)
-            for number, (inputs, u) in enumerate(parts):
+            batches = zip(self._batches(), coefficients_of)
+            for number, (inputs, u) in enumerate(batches):
                 self.add_applied(total, u, number, inputs)
             return total
 
@@ -499,7 +499,7 @@ class GaussNewton(Operator):
         number: int,
         inputs: Tensor,
     ) -> None:
-        """Add the part that one batch has in V u.
+        """Add what one batch contributes to V u.
 
         Args:
             total: Where to, rows (k, size).
@@ -538,13 +538,13 @@ class GaussNewton(Operator):
         def work() -> Tensor:
             products = []
             for number, inputs in enumerate(self._batches()):
-                products.append(self.adjoint_part(rows, number, inputs))
+                products.append(self.adjoint_batch(rows, number, inputs))
             return torch.cat(products, dim=1).flatten(1)
 
         return self._in_passes(work)
 
     @torch.no_grad()
-    def adjoint_part(
+    def adjoint_batch(
         self,
         rows: Tensor,
         number: int,

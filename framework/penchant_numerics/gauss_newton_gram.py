@@ -72,8 +72,8 @@ def _outputs(outputs: Outputs, inputs: Tensor, batch: int | None) -> Tensor:
     """Outputs (n, ...) of all samples."""
     size = batch or batch_size(inputs.device)
     chunks = []
-    for part in inputs.split(size):
-        chunks.append(outputs(outputs.values, part))
+    for chunk in inputs.split(size):
+        chunks.append(outputs(outputs.values, chunk))
     return torch.cat(chunks)
 
 

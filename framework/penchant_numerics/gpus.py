@@ -138,7 +138,7 @@ def _runs(capability: tuple[int, int], architectures: Sequence[str]) -> bool:
 
 
 def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 @functools.cache

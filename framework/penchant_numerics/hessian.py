@@ -41,7 +41,7 @@ class _RecordedGradient:
     """The gradient of a batch as a function of its parameters."""
 
     leaves: Sequence[Tensor]
-    edges: Sequence[GradientEdge]  # of the parts that are not constant
+    edges: Sequence[GradientEdge]  # of the gradients that are not constant
     moving: Sequence[int]  # and which parameters they are of
 
     def times(self, along: Sequence[Tensor], *, keep: bool) -> Sequence[Tensor] | None:
@@ -230,7 +230,7 @@ class Hessian(Operator):
         number: int,
         samples: tuple[Tensor, Tensor],
     ) -> None:
-        """Add the product of rows with the part of one batch, not scaled.
+        """Add the product of rows with the contribution of one batch, not scaled.
 
         Args:
             total: Where to, rows (k, size).
@@ -310,7 +310,7 @@ def residual(
     batch: int | None = None,
     keep: int | None = None,
 ) -> Operator:
-    """E = Hessian - G: the part of the Hessian that the curvature of the network makes.
+    """E = Hessian - G: the term of the Hessian that comes from the curvature of the network.
 
     It is Ave_i sum_c (dL/df_c) Hess f_c.
 

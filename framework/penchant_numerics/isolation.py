@@ -18,7 +18,7 @@ from penchant_numerics import memory
 from penchant_numerics import precision as precisions
 from penchant_numerics.vectorisation import NotVectorisedWarning
 
-# What torch says of its own speed and of its own deprecated parts: a user can change neither.
+# What torch says of its own speed and of its own deprecated functions: a user can change neither.
 OF_TORCH = (
     "There is a performance drop because",
     r"torch\.searchsorted\(\): .*non-contiguous",

@@ -277,7 +277,7 @@ class FeatureBlocks:
         for start in range(0, count, self.passed):
             end = start + self.passed
             passed = _small_forms(self.layers(inputs[start:end]))
-            # room for all is made once, so that parts need not be joined
+            # memory is allocated once, so that blocks need not be concatenated
             for layer, feature in passed.items():
                 if layer not in features:
                     features[layer] = room_for(feature, count)

@@ -105,7 +105,7 @@ class _Run:
 
     def absorb(self, product: Tensor) -> None:
         """One step, given A times the current vector."""
-        # without its parts along the last two vectors
+        # without its components along the last two vectors
         w = product
         if self.previous is not None:
             w = product - self._beta * self.previous
@@ -144,7 +144,7 @@ class _Run:
         self._unread = []
 
     def _unlocked(self, w: Tensor) -> Tensor:
-        """A vector without its part in the locked space."""
+        """A vector without its component in the locked space."""
         if self.locked is None:
             return w
         inner = self.locked @ w
@@ -202,8 +202,8 @@ def lanczos(
     """
     length = min(steps, A.size)
     tridiagonals = []
-    for part in starts.split(together or len(starts)):
-        runs = [_Run(start, length, orthogonal=orthogonal, locked=locked) for start in part]
+    for chunk in starts.split(together or len(starts)):
+        runs = [_Run(start, length, orthogonal=orthogonal, locked=locked) for start in chunk]
         while active := [run for run in runs if run.running]:
             # runs that still go share a product with a block
             block = torch.stack([run.vector for run in active])
@@ -244,7 +244,7 @@ def _above_zero(value: _Number) -> _Number:
 
 
 def _reorthogonalised(w: Tensor, basis: Tensor) -> Tensor:
-    """A vector without its parts along the rows of a basis."""
+    """A vector without its components along the rows of a basis."""
     # twice is enough (Giraud et al., 2005)
     for _ in range(2):
         inner = basis @ w

@@ -257,8 +257,8 @@ def _runs(
 
     tridiagonals: list[Tridiagonal] = []
     settled = None
-    for part in starts.split(together):
-        runs = lanczos(A, part, steps=steps, orthogonal=orthogonal, locked=locked)
+    for chunk in starts.split(together):
+        runs = lanczos(A, chunk, steps=steps, orthogonal=orthogonal, locked=locked)
         # bases are long: the first one is used before the next is made
         if settled is None and orthogonal and len(starts) > 1:
             settled = _settled_pairs(runs[0])

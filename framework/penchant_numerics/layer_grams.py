@@ -89,12 +89,12 @@ def smaller_form(feature: Feature) -> Feature:
         return feature
 
     # weights and bias side by side
-    parts = []
+    gradients = []
     if feature.weight:
-        parts.append(_weight_gradients(feature.inputs, feature.errors))
+        gradients.append(_weight_gradients(feature.inputs, feature.errors))
     if feature.bias:
-        parts.append(feature.errors.sum(2))
-    return Rows(torch.cat(parts, dim=2))
+        gradients.append(feature.errors.sum(2))
+    return Rows(torch.cat(gradients, dim=2))
 
 
 def room_for(feature: Feature, samples: int) -> Feature:
@@ -115,23 +115,23 @@ def _empty_like(tensor: Tensor, samples: int) -> Tensor:
     return tensor.new_empty(samples, *shape)
 
 
-def put_features(target: Feature, start: int, part: Feature) -> None:
+def put_features(target: Feature, start: int, features: Feature) -> None:
     """Put the features of some samples where those of all of them are collected.
 
     Args:
         target: What `room_for` gave.
         start: The first of these samples among all.
-        part: Their features.
+        features: Their features.
     """
-    if isinstance(part, Rows):
+    if isinstance(features, Rows):
         assert isinstance(target, Rows)  # as `room_for` makes it
-        end = start + len(part.rows)
-        target.rows[start:end] = part.rows
+        end = start + len(features.rows)
+        target.rows[start:end] = features.rows
         return
     assert isinstance(target, Factored)
-    end = start + len(part.inputs)
-    target.inputs[start:end] = part.inputs
-    target.errors[start:end] = part.errors
+    end = start + len(features.inputs)
+    target.inputs[start:end] = features.inputs
+    target.errors[start:end] = features.errors
 
 
 def add_gram(
@@ -270,12 +270,12 @@ def _add_by_gradients(total: Tensor, left: Factored, right: Factored, chunk_byte
     """Gradients of some units of the layer at a time."""
     units = _units_a_chunk(left, right, chunk_bytes)
     # errors of the same units in both batches
-    parts: Iterable[tuple[Tensor, Tensor]] = ()
+    pairs: Iterable[tuple[Tensor, Tensor]] = ()
     if left.weight:
         of_left = left.errors.split(units, dim=3)
         of_right = right.errors.split(units, dim=3)
-        parts = zip(of_left, of_right)
-    for mine, theirs in parts:
+        pairs = zip(of_left, of_right)
+    for mine, theirs in pairs:
         first = _weight_gradients(left.inputs, mine)
         # a batch with itself needs its gradients once
         second = None

@@ -284,8 +284,8 @@ def any_direction(outputs: Outputs) -> list[Tensor]:
     """Tangents to record along; zeros would check nothing."""
     layout = outputs.layout
     numbers = torch.arange(layout.size, device=layout.device, dtype=layout.dtype)
-    parts = layout.split(numbers.cos())
-    return [each.detach().requires_grad_() for each in parts]
+    tensors = layout.split(numbers.cos())
+    return [each.detach().requires_grad_() for each in tensors]
 
 
 def _by_dual_numbers(

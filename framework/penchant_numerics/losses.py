@@ -158,8 +158,8 @@ def convex_hessians(
 
     outputs = Outputs(network, None)
     with torch.no_grad():
-        parts = [outputs(outputs.values, each) for each in inputs.split(batch)]
-    hessians = output_hessians(loss_function(loss), torch.cat(parts), labels)
+        chunks = [outputs(outputs.values, each) for each in inputs.split(batch)]
+    hessians = output_hessians(loss_function(loss), torch.cat(chunks), labels)
     check_convex(hessians, loss)
     return hessians
 

@@ -86,7 +86,7 @@ def fitting(
     Args:
         each: Bytes of one of them.
         device: Where they live.
-        share: Part of the budget they may take.
+        share: Share of the budget they may take.
 
     Returns:
         A number that depends on the budget, never on what is free.

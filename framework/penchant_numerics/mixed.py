@@ -37,7 +37,7 @@ from penchant_numerics.mixed_factors import (
     joined,
     positions,
     trace,
-    trace_part,
+    trace_layers,
 )
 from penchant_numerics.safety import plain_kernels
 from torch import Tensor, nn
@@ -63,8 +63,8 @@ def column_chunk(activity: int, device: torch.device) -> int:
     return min(1024, at_least)
 
 
-class Part(NamedTuple):
-    """What is held at once: layers by their factors, and parameters taken as they are."""
+class Group(NamedTuple):
+    """Layers (by their factors) and parameters (as they are) whose columns are held at once."""
 
     layers: tuple[Layer, ...]
     parameters: tuple[str, ...]
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Columns of M for one part."""
+    """Columns of M for one group."""
 
     layers: dict[str, tuple[Factors, ...]]  # by layer; with a step, means and differences
     numbers: Tensor  # (columns, numbers), of parameters taken as they are
@@ -242,8 +242,8 @@ class MixedDerivative:
             device=self.point.device,
             dtype=self.point.dtype,
         )
-        for part in self.parts:
-            self._add_part(total, state, part)
+        for group in self.groups:
+            self._add_group(total, state, group)
         return (total + total.T).mul_(0.5)
 
     @functools.cached_property
@@ -258,10 +258,10 @@ class MixedDerivative:
         return self.columns_computed() > most
 
     def columns_computed(self) -> int:
-        """Columns that all parts together compute, each in its blocks."""
+        """Columns that are computed for all groups, block by block."""
         total = 0
-        for part in self.parts:
-            for left, last in self._blocks(part):
+        for group in self.groups:
+            for left, last in self._blocks(group):
                 # a block itself, and every later one again
                 later = self.size - last
                 total += last - left + later
@@ -275,19 +275,19 @@ class MixedDerivative:
         total = torch.cat(products)
         return (total + total.T).mul_(0.5)
 
-    def _add_part(self, total: Tensor, state: State, part: Part) -> None:
-        """Add the products of all columns of a part, block by block."""
-        centre = self._factors(state, part)
-        for left in self._blocks(part):
-            columns = self._columns(state, part, *left)
+    def _add_group(self, total: Tensor, state: State, group: Group) -> None:
+        """Add the products of all columns of a group, block by block."""
+        centre = self._factors(state, group)
+        for left in self._blocks(group):
+            columns = self._columns(state, group, *left)
             # with itself, and with all that follow
-            for right in self._blocks(part, first=left[0]):
+            for right in self._blocks(group, first=left[0]):
                 others = columns
                 if right != left:
-                    others = self._columns(state, part, *right)
+                    others = self._columns(state, group, *right)
                 rows, across = slice(*left), slice(*right)
                 block = total[rows, across]
-                self._add_product(block, columns, others, part, centre)
+                self._add_product(block, columns, others, group, centre)
                 # the matrix is symmetric
                 if right != left:
                     total[across, rows] = block.T
@@ -297,12 +297,12 @@ class MixedDerivative:
         total: Tensor,
         left: Columns,
         right: Columns,
-        part: Part,
+        group: Group,
         centre: Mapping[str, Factors],
     ) -> None:
-        """Add M_left^T M_right of a part."""
+        """Add M_left^T M_right of a group."""
         total.addmm_(left.numbers, right.numbers.T)
-        for layer in part.layers:
+        for layer in group.layers:
             mine = left.layers[layer.name]
             others = right.layers[layer.name]
             bias = layer.has_bias()
@@ -312,10 +312,10 @@ class MixedDerivative:
             at_centre = centre[layer.name]
             add_exact_product(total, mine[0], others[0], centre=at_centre, has_bias=bias)
 
-    def _blocks(self, part: Part, first: int = 0) -> Iterator[tuple[int, int]]:
+    def _blocks(self, group: Group, first: int = 0) -> Iterator[tuple[int, int]]:
         """Ranges of columns: all of them where they fit, else as many as two blocks allow."""
         # a product needs two blocks
-        bytes_a_column = part.floats * self.point.element_size()
+        bytes_a_column = group.floats * self.point.element_size()
         fits = self.kept_bytes // bytes_a_column
         block = self.size
         if fits < self.size:
@@ -346,8 +346,8 @@ class MixedDerivative:
         return column_chunk(activity, self.point.device)
 
     @functools.cached_property
-    def parts(self) -> list[Part]:
-        """All parameters, in parts whose columns fit."""
+    def groups(self) -> list[Group]:
+        """All parameters, in groups whose columns fit."""
         exact = self.step is None
         # what layers have by their factors is not taken as it is
         layers = self._factored_layers()
@@ -359,9 +359,9 @@ class MixedDerivative:
         pieces = []
         for name, value in self.module.named_parameters():
             if name not in covered:
-                pieces.append(Part((), (name,), value.numel()))
+                pieces.append(Group((), (name,), value.numel()))
         for layer in layers:
-            pieces.append(Part((layer,), (), layer.floats(exact=exact)))
+            pieces.append(Group((layer,), (), layer.floats(exact=exact)))
 
         bytes_a_number = self.size * self.point.element_size()  # in all columns
         return _packed(pieces, self.kept_bytes // bytes_a_number)
@@ -382,28 +382,28 @@ class MixedDerivative:
 
     # ---- columns
 
-    def _factors(self, state: State, part: Part) -> dict[str, Factors]:
+    def _factors(self, state: State, group: Group) -> dict[str, Factors]:
         """Inputs and errors of the layers at the point."""
-        traced = self._traced(state, part, self.point[None])
+        traced = self._traced(state, group, self.point[None])
         factors = {}
-        for layer in part.layers:
+        for layer in group.layers:
             factors[layer.name] = at_point(layer, traced)
         return factors
 
-    def _traced(self, state: State, part: Part, inputs: Tensor) -> Traced:
-        """What one backward pass gives of a part."""
-        return trace_part(
+    def _traced(self, state: State, group: Group, inputs: Tensor) -> Traced:
+        """What one backward pass gives of a group."""
+        return trace_layers(
             self.module,
             state,
             inputs,
-            layers=part.layers,
-            parameters=part.parameters,
+            layers=group.layers,
+            parameters=group.parameters,
         )
 
     def _columns(
         self,
         state: State,
-        part: Part,
+        group: Group,
         first: int,
         last: int,
     ) -> Columns:
@@ -411,11 +411,11 @@ class MixedDerivative:
         take = self._exact_columns
         if self.step is not None:
             take = self._difference_columns
-        chunks = list(take(state, part, first, last))
+        chunks = list(take(state, group, first, last))
 
         # chunks of columns one after another
         layers = {}
-        for layer in part.layers:
+        for layer in group.layers:
             pieces = [chunk.layers[layer.name] for chunk in chunks]
             kinds = zip(*pieces)
             layers[layer.name] = tuple(joined(kind, dim=0) for kind in kinds)
@@ -425,7 +425,7 @@ class MixedDerivative:
     def _exact_columns(
         self,
         state: State,
-        part: Part,
+        group: Group,
         first: int,
         last: int,
     ) -> Iterator[Columns]:
@@ -433,7 +433,7 @@ class MixedDerivative:
 
         def backward_pass(x: Tensor) -> tuple[object, ...]:
             batch = x[None]
-            return tuple(self._traced(state, part, batch))
+            return tuple(self._traced(state, group, batch))
 
         def along(v: Tensor) -> Traced:
             derivatives: Traced = jvp(backward_pass, (self.point,), (v,))[1]
@@ -444,20 +444,20 @@ class MixedDerivative:
             traced = Traced(*vmap(along)(units))
             # position by position for layers, as they are for single parameters
             layers: dict[str, tuple[Factors, ...]] = {}
-            for layer in part.layers:
+            for layer in group.layers:
                 layers[layer.name] = (positions(layer, traced.of(layer)),)
-            yield Columns(layers, _flat(traced.gradients, part, rows))
+            yield Columns(layers, _flat(traced.gradients, group, rows))
 
     def _difference_columns(
         self,
         state: State,
-        part: Part,
+        group: Group,
         first: int,
         last: int,
     ) -> Iterator[Columns]:
         """Factors, and gradients, of both sides of each displacement."""
-        by_factors = part._replace(parameters=())
-        as_they_are = part._replace(layers=())
+        by_factors = group._replace(parameters=())
+        as_they_are = group._replace(layers=())
 
         def gradients_at(x: Tensor) -> dict[str, Tensor]:
             traced = self._traced(state, as_they_are, x[None])
@@ -466,7 +466,7 @@ class MixedDerivative:
         for _, inputs in self._displaced(first, last):
             traced = self._traced(state, by_factors, inputs)
             layers: dict[str, tuple[Factors, ...]] = {}
-            for layer in part.layers:
+            for layer in group.layers:
                 # a batch of one for each displaced input
                 uses = []
                 for h, d in traced.of(layer):
@@ -476,9 +476,9 @@ class MixedDerivative:
 
             # other parameters: a gradient at each displaced input
             gradients = {}
-            if part.parameters:
+            if group.parameters:
                 gradients = vmap(gradients_at)(inputs)
-            forward, backward = _flat(gradients, part, inputs).chunk(2)
+            forward, backward = _flat(gradients, group, inputs).chunk(2)
             distance = 2 * self._h
             yield Columns(layers, (forward - backward) / distance)
 
@@ -541,24 +541,24 @@ def _swapped(output: Output) -> Callable[[Tensor, State], Tensor]:
     return swapped
 
 
-def _flat(gradients: Mapping[str, Tensor], part: Part, rows: Tensor) -> Tensor:
+def _flat(gradients: Mapping[str, Tensor], group: Group, rows: Tensor) -> Tensor:
     """Gradients of single parameters side by side, (rows, numbers)."""
     # what comes from a pass has one row per column
     count = len(rows)
-    pieces = [gradients[name].reshape(count, -1) for name in part.parameters]
+    pieces = [gradients[name].reshape(count, -1) for name in group.parameters]
     if not pieces:
         return torch.zeros(count, 0, device=rows.device, dtype=rows.dtype)
     return torch.cat(pieces, dim=1)
 
 
-def _packed(pieces: list[Part], limit: int) -> list[Part]:
+def _packed(pieces: list[Group], limit: int) -> list[Group]:
     """Neighbours together as long as they fit."""
-    packed: list[Part] = []
+    packed: list[Group] = []
     for piece in pieces:
         if packed and packed[-1].floats + piece.floats <= limit:
             # it joins the one before it
             last = packed.pop()
-            piece = Part(
+            piece = Group(
                 last.layers + piece.layers,
                 last.parameters + piece.parameters,
                 last.floats + piece.floats,

@@ -38,7 +38,7 @@ Uses = Mapping[str, list[Tensor]]  # by layer, use after use
 
 
 class Layer(NamedTuple):
-    """A layer whose part of M^T M follows from its inputs and errors."""
+    """A layer whose contribution to M^T M follows from its inputs and errors."""
 
     name: str
     module: nn.Module
@@ -152,7 +152,7 @@ def _explained(
 ) -> list[Layer]:
     """The layers whose weight has the gradient sum_t d_t h_t^T."""
     weights = [layer.parameters()[0] for layer in layers]
-    traced = trace_part(module, state, point[None], layers=layers, parameters=weights)
+    traced = trace_layers(module, state, point[None], layers=layers, parameters=weights)
     found = []
     for layer, weight in zip(layers, weights):
         inputs, errors = at_point(layer, traced)
@@ -197,7 +197,7 @@ def trace(
     return outputs, seen
 
 
-def trace_part(
+def trace_layers(
     module: nn.Module,
     state: State,
     inputs: Tensor,
@@ -322,7 +322,7 @@ def add_exact_product(
     centre: Factors,
     has_bias: float,
 ) -> None:
-    """Add a layer's part of M_left^T M_right, by the formula above.
+    """Add a layer's contribution to M_left^T M_right, by the formula above.
 
     Args:
         total: Where to add, (left columns, right columns).

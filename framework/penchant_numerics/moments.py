@@ -12,9 +12,9 @@ import torch
 from penchant_numerics.estimates import Directions
 from torch import Tensor
 
-# inputs up to which a moment is kept in parts: eight matrices of this size are 256 MiB
+# inputs up to which a moment is stored in groups: eight matrices of this size are 256 MiB
 _LARGEST_GROUPED = 2048
-_BLOCK = 32  # vectors that are added to a part at once
+_BLOCK = 32  # vectors that are added to a group at once
 _SIMULATED = 1024  # vectors of the null that are drawn at once
 
 
@@ -66,8 +66,8 @@ class SecondMoment:
             inputs: A tensor, or `streamed.StreamedInputs`.
             batch: Samples at a time.
         """
-        for part in inputs.split(batch):
-            self.add(part.flatten(1))
+        for chunk in inputs.split(batch):
+            self.add(chunk.flatten(1))
 
     def arrays(self) -> dict[str, Tensor]:
         """What a shard returns: the smallest thing that merges."""
@@ -111,37 +111,37 @@ class SecondMoment:
 
 
 class GroupedMoment:
-    """A second moment in a few parts of equal size: leaving one out tells how sure a statistic is.
+    """A second moment in a few groups of equal size, for the jackknife.
 
-    Vector t goes to part t mod groups: parts of unequal size would be taken for spread, because a
-    spectrum depends on the number of vectors. A part is a matrix, so large inputs have one part
+    Vector t goes to group t mod groups: groups of unequal size would be taken for spread, because a
+    spectrum depends on the number of vectors. A group is a matrix, so large inputs have one group
     only and no jackknife.
 
     Args:
         size: The length of a vector.
         device: Where the sums are.
-        groups: How many parts.
+        groups: Number of groups.
     """
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
-        # a part of a large moment would be a large matrix
+        # a group of a large moment would be a large matrix
         if size > _LARGEST_GROUPED:
             groups = 1
         # each with the rows that wait to be added
-        self.parts = []
+        self.groups = []
         self._waiting: list[list[Tensor]] = []
         for _ in range(groups):
-            self.parts.append(SecondMoment(size, device=device))
+            self.groups.append(SecondMoment(size, device=device))
             self._waiting.append([])
         self._seen = 0
 
     def add(self, vectors: Tensor) -> None:
-        """Add rows (vectors, size) to the parts in turn.
+        """Add rows (vectors, size) to the groups in turn.
 
-        Each part takes them in blocks, because its matrix is large.
+        Each group takes them in blocks, because its matrix is large.
         """
-        groups = len(self.parts)
-        # every part waits until it has a block
+        groups = len(self.groups)
+        # every group waits until it has a block
         for number, waiting in enumerate(self._waiting):
             # vectors are counted from the first that was ever added
             first = (number - self._seen) % groups
@@ -157,38 +157,38 @@ class GroupedMoment:
         waiting = self._waiting[number]
         if not waiting:
             return
-        self.parts[number].add(torch.cat(waiting))
+        self.groups[number].add(torch.cat(waiting))
         self._waiting[number] = []
 
     def whole(self, *, without: int | None = None) -> SecondMoment:
-        """All parts together, or all but one.
+        """All groups together, or all but one.
 
         Args:
-            without: The part to leave out.
+            without: The group to leave out.
         """
         # what waits counts too
-        for number in range(len(self.parts)):
+        for number in range(len(self.groups)):
             self._flush(number)
 
-        # merged in the order of parts, so that sums round in one way
-        first = self.parts[0]
+        # merged in the order of groups, so that sums round in one way
+        first = self.groups[0]
         total = SecondMoment(len(first.total), device=first.total.device)
-        for number, part in enumerate(self.parts):
-            if number != without and part.count:
-                total.merge(part.arrays())
+        for number, group in enumerate(self.groups):
+            if number != without and group.count:
+                total.merge(group.arrays())
         return total
 
     def left_out(self, *, centred: bool, rank: int) -> Tensor | None:
-        """Eigenvalues with one part left out at a time.
+        """Eigenvalues with one group left out at a time.
 
         Args:
             centred: Whether the moment is around the mean.
             rank: How many eigenvalues.
 
         Returns:
-            Eigenvalues (groups, rank), descending; None with fewer than two parts.
+            Eigenvalues (groups, rank), descending; None with fewer than two groups.
         """
-        filled = [number for number, part in enumerate(self.parts) if part.count]
+        filled = [number for number, group in enumerate(self.groups) if group.count]
         if len(filled) < 2:
             return None
         spectra = []
@@ -223,7 +223,7 @@ def directions_of(
     rank = min(moment.count - int(centred), len(matrix))
     norms = moment.norms()
     stderr = norms.std() / math.sqrt(moment.count)
-    # how much the spectrum moves without a part
+    # how much the spectrum moves without a group
     spectra = groups.left_out(centred=centred, rank=rank)
     return Directions(
         eigenvalues[:rank],

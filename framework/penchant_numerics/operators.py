@@ -457,15 +457,15 @@ class Sum(Operator):
         sizes = [each.samples for each in factors]
 
         def apply(u: Tensor) -> Tensor:
-            """Each factor takes its part of sample space."""
-            parts = zip(factors, u.split(sizes, dim=1))
-            first, *others = [each.apply(part) for each, part in parts]
+            """Each factor is applied to its samples."""
+            pairs = zip(factors, u.split(sizes, dim=1))
+            first, *others = [each.apply(own) for each, own in pairs]
             return sum(others, start=first)
 
         def adjoint(v: Tensor) -> Tensor:
-            """Each factor gives its part."""
-            parts = [each.adjoint(v) for each in factors]
-            return torch.cat(parts, dim=1)
+            """The adjoints of all factors, side by side."""
+            products = [each.adjoint(v) for each in factors]
+            return torch.cat(products, dim=1)
 
         return Factor(
             size=self.size,

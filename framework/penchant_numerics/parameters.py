@@ -141,10 +141,10 @@ class Layout:
     def split(self, row: Tensor) -> list[Tensor]:
         """Tensors (..., *shape) of a flat row (..., size), as views where the row allows it."""
         leading = row.shape[:-1]
-        parts = row.split(self.sizes, dim=-1)
+        slices = row.split(self.sizes, dim=-1)
         tensors = []
-        for part, shape in zip(parts, self.shapes):
-            tensors.append(part.reshape((*leading, *shape)))
+        for each, shape in zip(slices, self.shapes):
+            tensors.append(each.reshape((*leading, *shape)))
         return tensors
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
@@ -165,17 +165,17 @@ class Layout:
 
     def write_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
         """Put tensors into a contiguous row (..., size)."""
-        # parts are views of the row
-        parts = self.split(row)
-        for part, value in zip(parts, tensors):
-            part.copy_(value)
+        # slices are views of the row
+        slices = self.split(row)
+        for each, value in zip(slices, tensors):
+            each.copy_(value)
 
     def add_(self, row: Tensor, tensors: Sequence[Tensor]) -> None:
         """Add tensors to a contiguous row (..., size) in place, without a second row."""
-        # parts are views of the row
-        parts = self.split(row)
-        for part, value in zip(parts, tensors):
-            part += value
+        # slices are views of the row
+        slices = self.split(row)
+        for each, value in zip(slices, tensors):
+            each += value
 
 
 class Unchanged:

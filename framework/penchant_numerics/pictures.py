@@ -584,7 +584,7 @@ def _plainly(value: float, position: int | None) -> str:
 
 
 def _figure_of(axes: Axes) -> Figure:
-    """The figure that axes are in, themselves or by a part of it."""
+    """The figure that axes are in, directly or in a subfigure."""
     figure = axes.figure
     return figure if isinstance(figure, Figure) else figure.figure
 

@@ -40,8 +40,8 @@ def gram(rows: Tensor) -> Tensor:
     )
     # a double copy of some columns at a time, always the same ones
     for columns in rows.split(_COLUMNS, dim=1):
-        part = columns.to(total.dtype)
-        total.addmm_(part, part.T)
+        doubled = columns.to(total.dtype)
+        total.addmm_(doubled, doubled.T)
     return total
 
 
@@ -80,34 +80,34 @@ def _centred(products: Tensor, weights: Tensor) -> Tensor:
 def left_out_spectra(
     products: Tensor,
     *,
-    parts: int,
+    groups: int,
     centred: bool = False,
     rank: int,
 ) -> Tensor | None:
-    """Eigenvalues with one part of the vectors left out at a time; vector t is in t mod parts.
+    """Eigenvalues with one group of the vectors left out at a time; vector t is in t mod groups.
 
-    What a part has and another lacks is never left out: a spectrum depends on the number of
-    vectors, so parts of unequal size would be taken for spread.
+    Vectors beyond equal groups are never left out: a spectrum depends on the number of
+    vectors, so groups of unequal size would be taken for spread.
 
     Args:
         products: Inner products (vectors, vectors).
-        parts: How many parts.
+        groups: Number of groups.
         centred: Whether the moment is around the mean.
         rank: How many eigenvalues.
 
     Returns:
-        Eigenvalues (parts, rank), descending; None where a part would be empty.
+        Eigenvalues (groups, rank), descending; None where a group would be empty.
     """
     count = len(products)
-    even = count // parts * parts
-    if not even or parts < 2:
+    even = count // groups * groups
+    if not even or groups < 2:
         return None
     numbers = torch.arange(count, device=products.device)
     uneven = numbers >= even
     spectra = []
-    for part in range(parts):
-        # all but the part have equal weights
-        others = numbers % parts != part
+    for group in range(groups):
+        # all but the group have equal weights
+        others = numbers % groups != group
         stays = others | uneven
         weights = stays.to(products.dtype)
         weights /= weights.sum()
@@ -137,8 +137,8 @@ def eigenpairs(
 
     # combinations of the rows, some entries at a time
     combined = []
-    for part in rows.split(_COLUMNS, dim=1):
-        combined.append(part.T.to(leading.dtype) @ leading)
+    for columns in rows.split(_COLUMNS, dim=1):
+        combined.append(columns.T.to(leading.dtype) @ leading)
     vectors = torch.cat(combined)  # (size, rank)
 
     # they are orthogonal up to the rounding of small eigenvalues, which is taken out
@@ -154,7 +154,7 @@ def directions_of_rows(
     rows: Tensor,
     *,
     centred: bool = False,
-    parts: int = 8,
+    groups: int = 8,
     conventions: Mapping[str, str] | None = None,
 ) -> Directions:
     """Eigenvectors of the second moment of one vector per network, from the vectors.
@@ -162,7 +162,7 @@ def directions_of_rows(
     Args:
         rows: Vectors (networks, size), fewer than inputs.
         centred: Whether the moment is around the mean.
-        parts: Parts of the jackknife.
+        groups: Groups of the jackknife.
         conventions: What makes the numbers incomparable with others, by name.
 
     Returns:
@@ -172,7 +172,7 @@ def directions_of_rows(
     products = gram(rows)
     norms = products.diagonal().clone()
     rank = min(count - int(centred), rows.shape[1])
-    spectra = left_out_spectra(products, parts=parts, centred=centred, rank=rank)
+    spectra = left_out_spectra(products, groups=groups, centred=centred, rank=rank)
 
     # around the mean, rows and their products are those without it
     kept = rows
@@ -195,15 +195,15 @@ def directions_of_rows(
     )
 
 
-def part_products(products: Tensor, members: Sequence[Tensor]) -> Tensor:
-    """<A_i, A_j> of the moments A_i of parts of the vectors, from their inner products.
+def group_products(products: Tensor, members: Sequence[Tensor]) -> Tensor:
+    """<A_i, A_j> of the moments A_i of groups of the vectors, from their inner products.
 
     Args:
         products: Inner products (vectors, vectors).
-        members: Numbers of the vectors of each part.
+        members: Numbers of the vectors of each group.
 
     Returns:
-        The table (parts, parts): <a a^T, b b^T> = <a, b>^2, averaged.
+        The table (groups, groups): <a a^T, b b^T> = <a, b>^2, averaged.
     """
     squares = products.square()
     table = []

@@ -85,7 +85,7 @@ def fitting_batch(
         work: Passes a batch, and does with it what every batch will have done.
         inputs: Samples (n, ...).
         largest: At most this many.
-        share: Part of the budget that a pass may take.
+        share: Share of the budget that a pass may take.
 
     Returns:
         A number of samples, at least one.

@@ -73,8 +73,8 @@ def directions_of_gradients(rows: Tensor) -> Directions:
     if by_rows(count, size):
         return directions_of_rows(rows)
     moment = GroupedMoment(size, device=rows.device)
-    # parts that differ by a sample would be taken for spread
-    groups = len(moment.parts)
+    # groups of unequal size would be taken for spread
+    groups = len(moment.groups)
     if count < groups:
         raise ValueError(f"the moment over samples needs at least {groups} of them, found {count}")
     moment.add(rows[: count // groups * groups])

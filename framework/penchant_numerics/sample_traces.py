@@ -1,10 +1,10 @@
-"""Traces of the parts that single samples have in the Gauss-Newton matrix, exactly.
+"""Exact traces of what single samples contribute to the Gauss-Newton matrix.
 
-A sample's part is J^T L L^T J, with the Hessian L L^T of the loss in the outputs: its trace is the
-sum over the columns l of L of |J^T l|^2. So a batch passes forth once and back once a column, and
-what arrives at a layer becomes one number per sample at once: of one column and one layer at a time
-there is more than that. No gradient of a linear layer is formed where pairs of positions are
-cheaper: |sum_t delta_t h_t^T|^2 = sum_ts (h_t . h_s)(delta_t . delta_s).
+A sample contributes J^T L L^T J, with the Hessian L L^T of the loss in the outputs. The trace is
+the sum over the columns l of L of |J^T l|^2: so a batch passes forth once and back once per
+column, and what arrives at a layer becomes one number per sample at once: only one column and one
+layer at a time take more memory. No gradient of a linear layer is formed where pairs of positions
+are cheaper: |sum_t delta_t h_t^T|^2 = sum_ts (h_t . h_s)(delta_t . delta_s).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sample_traces(
     batch: int | None = None,
     memory: int | None = None,
 ) -> Tensor:
-    """The trace of each sample's part J^T H J of the Gauss-Newton matrix, exactly.
+    """The trace of each sample's contribution J^T H J to the Gauss-Newton matrix, exactly.
 
     Args:
         network: A network with outputs (samples, C), in evaluation mode.
@@ -75,7 +75,7 @@ def sample_traces(
         size = fitting_batch(passes.measured, floating, largest=requested)
 
         def work(samples: int) -> Tensor:
-            traces = [passes.traces(part) for part in floating.split(samples)]
+            traces = [passes.traces(chunk) for chunk in floating.split(samples)]
             return torch.cat(traces)
 
         return bytes_allowed.halving(work, size, what="samples per pass of traces")
@@ -171,15 +171,15 @@ class _Passes:
                     raise
                 warn_not_vectorised(error, "gradients of samples")
                 self._vectorised = False
-        parts = []
+        squares = []
         for x, weights in zip(inputs, column):
             leaves = rest.leaves()
             with torch.enable_grad():
                 made = rest(leaves, x[None])[0]
                 value = (made * weights).sum()
             gradients = torch.autograd.grad(value, leaves, materialize_grads=True)
-            parts.append(_square_sum(gradients))
-        return torch.stack(parts)
+            squares.append(_square_sum(gradients))
+        return torch.stack(squares)
 
     @torch.no_grad()
     def _vectorised_squares(self, outputs: Outputs, inputs: Tensor, column: Tensor) -> Tensor:

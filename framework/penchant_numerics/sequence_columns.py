@@ -270,8 +270,8 @@ def drawn_labels(
     """
     outputs = Outputs(network)
     labels_of_draws = []
-    for part in inputs.split(_CHUNK):
-        made = outputs(outputs.values, part)
+    for chunk in inputs.split(_CHUNK):
+        made = outputs(outputs.values, chunk)
         shares = made.flatten(0, 1).float().softmax(-1).cpu()
         labels = torch.multinomial(shares, draws, replacement=True, generator=generator)
         labels_of_draws.append(labels.T.unflatten(1, made.shape[:2]).transpose(0, 1))

@@ -32,11 +32,11 @@ def combined_error(terms: Sequence[ErrorTerm]) -> ErrorTerm:
     >>> round(error, 3), round(df, 6)
     (1.414, 8.0)
     """
-    error = math.hypot(*(part for part, _ in terms))
+    error = math.hypot(*(own for own, _ in terms))
     if not error:
         freedoms = [df for _, df in terms if df is not None]
         return error, min(freedoms, default=None)
-    spread = sum((part / error) ** 4 / df for part, df in terms if df is not None)
+    spread = sum((own / error) ** 4 / df for own, df in terms if df is not None)
     return error, (1 / spread if spread else None)
 
 
@@ -75,7 +75,7 @@ def sum_p_value(difference: float, terms: Sequence[ErrorTerm]) -> float | None:
     By Welch's t where all of them have the same degrees of freedom. Elsewhere Welch's test calls up
     to 8 % significant at 1 % (two repetitions against thirty), because the error of the few
     decides and is small by chance: the p-value is the mean of those with each term's degrees of
-    freedom, weighted by its part of the variance.
+    freedom, weighted by its share of the variance.
 
     Reference: Cochran and Cox, Experimental designs, 1950.
 
@@ -83,13 +83,13 @@ def sum_p_value(difference: float, terms: Sequence[ErrorTerm]) -> float | None:
     0.036
     """
     error, df = combined_error(terms)
-    parts = [(part, own) for part, own in terms if part]
-    if len({own for _, own in parts}) <= 1:
+    known = [(own, freedom) for own, freedom in terms if own]
+    if len({freedom for _, freedom in known}) <= 1:
         return p_value(difference, error, df)
     total = 0.0
-    for part, own in parts:
-        share = (part / error) ** 2
-        total += share * (p_value(difference, error, own) or 0.0)
+    for own, freedom in known:
+        share = (own / error) ** 2
+        total += share * (p_value(difference, error, freedom) or 0.0)
     return total
 
 

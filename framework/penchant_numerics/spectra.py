@@ -142,7 +142,7 @@ def share_in_span(
         products: Their inner products u K u^T (r, r), in double precision on the CPU.
 
     Returns:
-        The mean squared length of the parts of the k unit vectors x in the span: 0 to 1.
+        The mean squared length of the k unit vectors x projected on the span: 0 to 1.
     """
     # an orthonormal basis of the span; dependent rows leave lengths of rounding
     lengths, axes = torch.linalg.eigh(products)

@@ -143,7 +143,7 @@ def log_density(
         sizes = nodes.abs() + epsilon
         positions.append(sizes.log())
 
-    # here the range has no part that is deflated
+    # here no interval of the range is deflated
     low = min(float(each.min()) for each in positions)
     high = max(float(each.max()) for each in positions)
     bumps = Bumps.of(measure, (low, high), (low, high), kappa=kappa, margin=margin)
@@ -259,7 +259,7 @@ class Bumps:
         last = grid[-1:] + half
         edges = torch.cat([lower, last])
 
-        # the part of each bump below each edge, (points + 1, nodes)
+        # the share of each bump below each edge, (points + 1, nodes)
         distances = (edges[:, None] - positions) / self.width
         below: Tensor = torch.special.ndtr(distances)
         shares = below.diff(dim=0) * weights

@@ -71,8 +71,8 @@ class OneByOne:
         self.limit = limit
         # each has its own order of samples
         self.trainers = []
-        for network, part, seed in zip(networks, samples, seeds, strict=True):
-            self.trainers.append(Trainer(network, part, recipe, seed=seed))
+        for network, own, seed in zip(networks, samples, seeds, strict=True):
+            self.trainers.append(Trainer(network, own, recipe, seed=seed))
 
     @property
     def total(self) -> int:

@@ -215,7 +215,7 @@ class Stacked:
         remembered = {}
         for name in self._trained:
             memory = self._optimizer.state[self._state[name]]
-            remembered[name] = _stacked_parts(memory, staying)
+            remembered[name] = _stacked_tensors(memory, staying)
 
         # a stack of these, and an optimiser that goes on from there
         self._active = [self._active[row] for row in staying]
@@ -263,10 +263,10 @@ class Stacked:
             return network(points)
 
         ensemble = self.ensemble()
-        parts = []
-        for part in inputs.split(CHUNK):
-            parts.append(ensemble.map(made, part))
-        return torch.cat(parts, dim=1)
+        chunks = []
+        for chunk in inputs.split(CHUNK):
+            chunks.append(ensemble.map(made, chunk))
+        return torch.cat(chunks, dim=1)
 
     def networks(self) -> list[nn.Module]:
         """Copies of the networks as they are now."""
@@ -304,8 +304,8 @@ class _Batches:
         self.size = recipe.batch
 
         # (networks, samples, ...)
-        inputs = [part.inputs for part in samples]
-        labels = [part.labels for part in samples]
+        inputs = [each.inputs for each in samples]
+        labels = [each.labels for each in samples]
         self.inputs = _stack_or_expand(inputs)
         self.labels = _stack_or_expand(labels)
         self.count = self.inputs.shape[1]
@@ -375,10 +375,10 @@ def stacking_obstacle(
     Returns:
         The first reason found.
     """
-    counts = sorted({len(part.inputs) for part in samples})
+    counts = sorted({len(each.inputs) for each in samples})
     if len(counts) > 1:
         return f"they have different numbers of samples, {counts[0]} to {counts[-1]}"
-    if any(not isinstance(part.inputs, Tensor) for part in samples):
+    if any(not isinstance(each.inputs, Tensor) for each in samples):
         return "their inputs are streamed"
     return layer_obstacle(networks[0])
 
@@ -499,16 +499,16 @@ def stacked_weights(ensemble: Ensemble) -> dict[str, Tensor]:
     return weights
 
 
-def _slice_of(state: State, row: int) -> State:
-    """A copy of one network's part of a stacked state."""
-    part = {}
-    for name, tensor in state.items():
-        part[name] = tensor[row].detach().clone()
-    return part
+def _slice_of(stacked: State, row: int) -> State:
+    """A copy of one network's state out of a stacked one."""
+    state = {}
+    for name, tensor in stacked.items():
+        state[name] = tensor[row].detach().clone()
+    return state
 
 
-def _stacked_parts(memory: Mapping[str, Any], positions: list[int]) -> dict[str, Any]:
-    """The parts of what an optimiser remembers: moments are stacked, counters are not."""
+def _stacked_tensors(memory: Mapping[str, Any], positions: list[int]) -> dict[str, Any]:
+    """The tensors of an optimiser's state: moments are stacked, counters are not."""
     kept = {}
     for key, value in memory.items():
         kept[key] = value

@@ -122,8 +122,8 @@ def accuracy(
         axis: The axis of trainings.
 
     Returns:
-        The mean accuracy and its standard error. Of one training only the test set's part is
-        known, so its error is too small by what trainings differ.
+        The mean accuracy and its standard error. With one training only the variance over samples
+        is known: the error lacks the variance over trainings.
 
     >>> mean, stderr = accuracy([0.9, 0.8], 100)
     >>> round(mean, 3), round(stderr, 3)
@@ -208,8 +208,8 @@ def paired_difference(
 
     Returns:
         The mean difference, its standard error and the error's degrees of freedom; floats where
-        there are no other axes. Of one training only the samples' part is known, so its error is
-        too small by what trainings differ.
+        there are no other axes. With one training only the variance over samples is known:
+        the error lacks the variance over trainings.
 
     Reference: Searle, Casella and McCulloch, Variance components, 1992, section 4.3.
 
@@ -231,13 +231,15 @@ def paired_difference(
     squared_mean = np.square(table.sum(both) / (count + 1))
     least = (mean_square - squared_mean) / count
 
-    parts = _crossed_variances(table)
-    between_trainings, between_samples, left = parts
+    components = _crossed_variances(table)
+    between_trainings, between_samples, left = components
     variance = np.maximum(between_trainings + between_samples - left, 0.0)
 
     # Satterthwaite; what has no degrees of freedom has no variance either
     freedoms = (trainings - 1, samples - 1, (trainings - 1) * (samples - 1))
-    terms = [np.square(part) / max(freedom, 1) for part, freedom in zip(parts, freedoms)]
+    terms = [
+        np.square(component) / max(freedom, 1) for component, freedom in zip(components, freedoms)
+    ]
     uncertainty = np.sum(terms, axis=0)
     fewest = freedoms[0] or freedoms[1]
     df = np.square(variance) / np.where(uncertainty > 0, uncertainty, 1.0)
@@ -273,11 +275,11 @@ def jackknife(replicates: Sequence[float], axis: int = 0) -> float | None: ...
 @overload
 def jackknife(replicates: Numbers, axis: int = 0) -> Value | None: ...
 def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
-    r"""The standard error of a statistic from its values with one part of the data left out.
+    r"""The standard error of a statistic from its values with one group of the data left out.
 
     Args:
-        replicates: The statistic with each part, an observation or a group of equal size, left out
-            once, along `axis`.
+        replicates: The statistic with each observation, or each group of equal size, left out once,
+            along `axis`.
         axis: The axis of replicates.
 
     Returns:

@@ -134,7 +134,7 @@ class BatchSource:
             yield torch.cat(waiting)
 
 
-class Part:
+class Subset:
     """Some rows of another source.
 
     Args:
@@ -148,7 +148,7 @@ class Part:
         self.shape = (len(indices), *source.shape[1:])
 
     def rows(self, indices: Tensor) -> Tensor:
-        """The rows with these indices of the part."""
+        """The rows of the subset with these indices."""
         return self.source.rows(self.indices[indices])
 
     def batches(self, size: int) -> Iterator[Tensor]:
@@ -217,11 +217,11 @@ class StreamedInputs:
     # ---- rows
 
     def __getitem__(self, key: Any) -> Any:
-        """Rows by a slice or by indices; a mask gives a part that is read later."""
+        """Rows by a slice or by indices; a mask gives a subset that is read later."""
         if isinstance(key, Tensor) and key.dtype == torch.bool:
             chosen = torch.nonzero(key.cpu())[:, 0]
-            part = Part(self.source, chosen)
-            return StreamedInputs(part, device=self.device, dtype=self.dtype)
+            subset = Subset(self.source, chosen)
+            return StreamedInputs(subset, device=self.device, dtype=self.dtype)
 
         # whatever a tensor can be indexed with
         numbers = torch.arange(len(self), device="cpu")
@@ -296,10 +296,10 @@ class StreamedInputs:
     ) -> Any:
         """Functions of torch are given the whole tensor."""
 
-        def known(part: Any) -> Any:
-            if isinstance(part, cls):
-                return part.whole()
-            return part
+        def known(value: Any) -> Any:
+            if isinstance(value, cls):
+                return value.whole()
+            return value
 
         given, named = tree_map(known, (args, kwargs or {}))
         return function(*given, **named)
@@ -317,7 +317,7 @@ def stream(value: Any) -> Samples:
         Streamed inputs and the labels, which are kept in memory.
 
     >>> samples = stream((np.zeros((4, 3)), np.arange(4)))
-    >>> len(samples.inputs), samples.inputs.shape, [len(part) for part in samples.inputs.split(3)]
+    >>> len(samples.inputs), samples.inputs.shape, [len(chunk) for chunk in samples.inputs.split(3)]
     (4, torch.Size([4, 3]), [3, 1])
     """
     if _is_pair(value):

@@ -91,7 +91,7 @@ def layer_kernels(
     batch: int | None = None,
     memory: int | None = None,
 ) -> dict[str, Tensor]:
-    """The part of every layer in the tangent kernel; they add up to it.
+    """What every layer contributes to the tangent kernel, which is the sum.
 
     Args:
         network: A network with outputs (samples, C), in evaluation mode.
@@ -115,7 +115,7 @@ def layer_routes(
     *,
     parameters: str | Sequence[str] | None = None,
 ) -> dict[str, str]:
-    """How each layer's part of a kernel is computed: for a result's conventions.
+    """How each layer's kernel is computed, for a result's conventions.
 
     Args:
         network: A network with outputs (samples, C), in evaluation mode.

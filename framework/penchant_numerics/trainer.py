@@ -440,8 +440,8 @@ def evaluate(
     network.eval()
     measure = loss_function(loss)
     losses, rights, counts = [], [], []
-    parts = zip(samples.inputs.split(chunk), samples.labels.split(chunk))
-    for inputs, labels in parts:
+    batches = zip(samples.inputs.split(chunk), samples.labels.split(chunk))
+    for inputs, labels in batches:
         outputs = network(inputs)
         losses.append(measure(outputs, labels))
         counts.append(_terms(labels))
@@ -493,8 +493,8 @@ def outputs(
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
     chunks = []
-    for part in inputs.split(chunk):
-        chunks.append(network(part))
+    for batch in inputs.split(chunk):
+        chunks.append(network(batch))
     return torch.cat(chunks)
 
 

@@ -13,10 +13,10 @@ def generator(seed=0):
     return torch.Generator("cpu").manual_seed(seed)
 
 
-def gaussian_parts(scales, *, parts, vectors, stream):
-    """Second moments (parts, D, D) of independent Gaussian vectors with these standard deviations."""
+def gaussian_groups(scales, *, groups, vectors, stream):
+    """Second moments (groups, D, D) of independent Gaussian vectors with these standard deviations."""
     rows = torch.randn(
-        parts, vectors, len(scales), generator=stream, device="cpu", dtype=torch.float64
+        groups, vectors, len(scales), generator=stream, device="cpu", dtype=torch.float64
     )
     rows = rows * scales
     return rows.mT @ rows / vectors
@@ -32,15 +32,15 @@ def true_corr():
 
 
 def test_the_unbiased_square_is_the_mean_over_pairs_of_different_parts():
-    parts = gaussian_parts(SCALES, parts=3, vectors=5, stream=generator())
-    products = [(parts[a] * parts[b]).sum() for a in range(3) for b in range(3) if a != b]
+    groups = gaussian_groups(SCALES, groups=3, vectors=5, stream=generator())
+    products = [(groups[a] * groups[b]).sum() for a in range(3) for b in range(3) if a != b]
     expected = torch.stack(products).mean()
-    torch.testing.assert_close(correlation.unbiased_square(parts), expected)
+    torch.testing.assert_close(correlation.unbiased_square(groups), expected)
 
 
 def test_the_norm_of_few_samples_is_unbiased_where_the_plain_one_is_not():
     stream = generator()
-    draws = [gaussian_parts(SCALES, parts=4, vectors=2, stream=stream) for _ in range(2000)]
+    draws = [gaussian_groups(SCALES, groups=4, vectors=2, stream=stream) for _ in range(2000)]
     squares = torch.stack([correlation.unbiased_square(each) for each in draws])
     plain = torch.stack([each.mean(0).square().sum() for each in draws])
     truth = float(SCALES.pow(4).sum())
@@ -50,11 +50,11 @@ def test_the_norm_of_few_samples_is_unbiased_where_the_plain_one_is_not():
 
 
 def test_corr_of_equal_matrices_is_one_and_of_means_is_their_cosine():
-    parts = torch.diag(SCALES).expand(3, 4, 4)
+    groups = torch.diag(SCALES).expand(3, 4, 4)
     others = torch.diag(OTHERS).expand(3, 4, 4)
-    assert float(correlation.corr_of_means(parts, parts)) == pytest.approx(1)
+    assert float(correlation.corr_of_means(groups, groups)) == pytest.approx(1)
     expected = float(SCALES @ OTHERS / (SCALES.norm() * OTHERS.norm()))
-    assert float(correlation.corr_of_means(parts, others)) == pytest.approx(expected)
+    assert float(correlation.corr_of_means(groups, others)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("sampled", [True, False])
@@ -62,10 +62,10 @@ def test_the_error_of_corr_is_its_spread_over_repetitions(sampled):
     stream, found = generator(), []
     fixed = torch.diag(OTHERS.square())
     for _ in range(200):
-        a = gaussian_parts(SCALES, parts=10, vectors=20, stream=stream)
+        a = gaussian_groups(SCALES, groups=10, vectors=20, stream=stream)
         table = torch.einsum("iab,jab->ij", a, a)
         if sampled:
-            b = gaussian_parts(OTHERS, parts=10, vectors=20, stream=stream)
+            b = gaussian_groups(OTHERS, groups=10, vectors=20, stream=stream)
             cross, second = (torch.einsum("iab,jab->ij", each, b) for each in (a, b))
             found.append(correlation.corr_of_sampled(cross, table, second))
         else:
@@ -90,13 +90,13 @@ def test_a_rotated_corr_has_the_mean_and_spread_of_random_rotations():
     found = correlation.rotated(float(a.trace()), float(b.trace()), *squares, size)
     assert found.null == pytest.approx(drawn.mean(), abs=4 * found.null_spread / math.sqrt(4000))
     assert found.null_spread == pytest.approx(drawn.std(), rel=0.05)
-    parts = [each.expand(2, size, size) for each in (a, b)]
-    assert float(correlation.rotated_corr_of_means(*parts)) == pytest.approx(found.null)
+    groups = [each.expand(2, size, size) for each in (a, b)]
+    assert float(correlation.rotated_corr_of_means(*groups)) == pytest.approx(found.null)
 
 
 def test_rotating_both_changes_nothing():
-    a = gaussian_parts(SCALES, parts=3, vectors=9, stream=generator())
-    b = gaussian_parts(OTHERS, parts=3, vectors=9, stream=generator(1))
+    a = gaussian_groups(SCALES, groups=3, vectors=9, stream=generator())
+    b = gaussian_groups(OTHERS, groups=3, vectors=9, stream=generator(1))
     turn = random_rotation(4, generator=generator(2))
     turned = [turn @ each @ turn.T for each in (a, b)]
     torch.testing.assert_close(correlation.corr_of_means(*turned), correlation.corr_of_means(a, b))

@@ -1,4 +1,4 @@
-"""What estimators return: fields, old names, and who takes part in full."""
+"""What estimators return: fields and old names."""
 
 import dataclasses
 
@@ -20,9 +20,9 @@ def test_directions_cannot_be_changed():
 
 
 def test_parts_are_kept_beside_the_whole_moment():
-    parts = torch.ones(2, 2, 2, device="cpu")
-    assert directions(parts=parts).parts is parts
-    assert directions().parts is None
+    groups = torch.ones(2, 2, 2, device="cpu")
+    assert directions(groups=groups).groups is groups
+    assert directions().groups is None
 
 
 def test_a_plain_operator_is_not_yet_a_layer_curvature():

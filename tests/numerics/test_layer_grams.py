@@ -31,12 +31,12 @@ def layer(samples, *, positions, width=7, units=5, outputs=3, weight=True, bias=
 
 def gradients(feature):
     """All gradients (n C, parameters), by definition."""
-    parts = []
+    gradients = []
     if feature.weight:
-        parts.append(torch.einsum("ncto,ntd->ncod", feature.errors, feature.inputs).flatten(2))
+        gradients.append(torch.einsum("ncto,ntd->ncod", feature.errors, feature.inputs).flatten(2))
     if feature.bias:
-        parts.append(feature.errors.sum(2))
-    return torch.cat(parts, dim=2).flatten(0, 1)
+        gradients.append(feature.errors.sum(2))
+    return torch.cat(gradients, dim=2).flatten(0, 1)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -90,12 +90,12 @@ def test_the_smaller_form_is_taken_where_gradients_are_formed_anyway():
 @pytest.mark.parametrize("make", [lambda each: each, smaller_form])
 def test_features_of_parts_are_collected(make):
     whole = make(layer(6, positions=30))
-    parts = []
-    for part in (slice(0, 4), slice(4, 6)):
+    features = []
+    for own in (slice(0, 4), slice(4, 6)):
         feature = layer(6, positions=30)
-        parts.append(make(Factored(feature.inputs[part], feature.errors[part], True, True)))
-    collected = room_for(parts[0], 6)
-    put_features(collected, 0, parts[0])
-    put_features(collected, 4, parts[1])
+        features.append(make(Factored(feature.inputs[own], feature.errors[own], True, True)))
+    collected = room_for(features[0], 6)
+    put_features(collected, 0, features[0])
+    put_features(collected, 4, features[1])
     for name in ("rows",) if isinstance(whole, Rows) else ("inputs", "errors"):
         torch.testing.assert_close(getattr(collected, name), getattr(whole, name))

@@ -188,7 +188,7 @@ def test_gram_is_that_of_the_dense_derivative(name, share, by_products):
     module, state, point = case(name)
     with testing.strict_devices():
         needed = (
-            sum(part.floats for part in MixedDerivative(module, point).parts) * point.numel() * 8
+            sum(group.floats for group in MixedDerivative(module, point).groups) * point.numel() * 8
         )
         mixed = MixedDerivative(module, point, kept_bytes=needed // share)
         mixed.by_products = by_products
@@ -196,7 +196,7 @@ def test_gram_is_that_of_the_dense_derivative(name, share, by_products):
     torch.testing.assert_close(
         gram, columns.T @ columns, rtol=1e-8, atol=1e-8 * float(gram.abs().max())
     )
-    assert share == 1 or len(mixed.parts) > 1
+    assert share == 1 or len(mixed.groups) > 1
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,9 @@ def test_no_column_is_computed_more_than_twice(name, share, monkeypatch):
     passed = []
     for way in ("apply", "adjoint", "_exact_columns"):
         monkeypatch.setattr(MixedDerivative, way, counted(MixedDerivative, way, passed))
-    needed = sum(part.floats for part in MixedDerivative(module, point).parts) * point.numel() * 8
+    needed = (
+        sum(group.floats for group in MixedDerivative(module, point).groups) * point.numel() * 8
+    )
     mixed = MixedDerivative(module, point, kept_bytes=needed // share)
     mixed.gram(state)
     assert point.numel() <= sum(passed) <= 2 * point.numel()

@@ -25,8 +25,8 @@ def rows(count=100, size=7, seed=0):
 def test_streaming_equals_the_matrix_of_all_rows(chunk):
     g = rows()
     moment = SecondMoment(7, device="cpu")
-    for part in g.split(chunk):
-        moment.add(part)
+    for some in g.split(chunk):
+        moment.add(some)
     torch.testing.assert_close(moment.matrix(), g.T @ g / 100, rtol=1e-13, atol=1e-13)
     torch.testing.assert_close(
         moment.matrix(centred=True), torch.cov(g.T, correction=0), rtol=1e-12, atol=1e-13
@@ -36,21 +36,21 @@ def test_streaming_equals_the_matrix_of_all_rows(chunk):
 
 def test_merging_shards_adds():
     g = rows()
-    whole, parts = SecondMoment(7, device="cpu"), SecondMoment(7, device="cpu")
+    whole, merged = SecondMoment(7, device="cpu"), SecondMoment(7, device="cpu")
     whole.add(g)
-    for part in (g[:30], g[30:]):
+    for chunk in (g[:30], g[30:]):
         shard = SecondMoment(7, device="cpu")
-        shard.add(part)
-        parts.merge({name: array.numpy() for name, array in shard.arrays().items()})
-    torch.testing.assert_close(parts.matrix(), whole.matrix(), rtol=1e-13, atol=1e-13)
-    assert parts.count == 100
+        shard.add(chunk)
+        merged.merge({name: array.numpy() for name, array in shard.arrays().items()})
+    torch.testing.assert_close(merged.matrix(), whole.matrix(), rtol=1e-13, atol=1e-13)
+    assert merged.count == 100
 
 
 def test_directions_are_the_singular_vectors_of_the_rows():
     g = rows(20, 7)
     groups = GroupedMoment(7, device="cpu")
-    for part in g.split(3):
-        groups.add(part)
+    for chunk in g.split(3):
+        groups.add(chunk)
     found = directions_of(groups)
     _, singular, right = torch.linalg.svd(g, full_matrices=False)
     torch.testing.assert_close(found.eigenvalues, singular.square() / 20)
@@ -71,15 +71,15 @@ def test_fewer_networks_than_inputs_give_as_many_directions():
 def test_jackknife_leaves_each_group_out():
     g = rows(40, 5)
     groups = GroupedMoment(5, device="cpu", groups=4)
-    for part in g.split(10):
-        groups.add(part)
+    for chunk in g.split(10):
+        groups.add(chunk)
     found = directions_of(groups)
     kept = g[torch.arange(40) % 4 != 0]
     torch.testing.assert_close(
         found.jackknife[0], torch.linalg.eigvalsh(kept.T @ kept / 30).flip(0)
     )
     torch.testing.assert_close(found.matrix, g.T @ g / 40)
-    assert [part.count for part in groups.parts] == [10] * 4
+    assert [group.count for group in groups.groups] == [10] * 4
 
 
 def test_the_jackknife_tells_the_spread_over_repetitions():

@@ -46,17 +46,17 @@ def test_rows_give_the_singular_values_and_vectors(centred):
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_leaving_out_parts_is_the_spectrum_of_the_other_vectors(centred):
-    """21 vectors in 8 parts: the last five are in every spectrum, so that all have 19."""
+    """21 vectors in 8 groups: the last five are in every spectrum, so that all have 19."""
     g = rows()
     found = row_moments.directions_of_rows(g, centred=centred).jackknife
     assert found.shape == (8, 21 - int(centred))
-    for part in range(8):
-        others = torch.stack([g[t] for t in range(21) if t % 8 != part or t >= 16])
+    for group in range(8):
+        others = torch.stack([g[t] for t in range(21) if t % 8 != group or t >= 16])
         middle = others - others.mean(0) if centred else others
         singular = torch.linalg.svdvals(middle).square() / 19
         rank = 19 - int(centred)
-        torch.testing.assert_close(found[part, :rank], singular[:rank])
-        assert found[part, rank:].max() < 1e-12
+        torch.testing.assert_close(found[group, :rank], singular[:rank])
+        assert found[group, rank:].max() < 1e-12
 
 
 def test_vectors_of_eigenvalues_that_are_rounding_are_orthonormal():
@@ -71,7 +71,7 @@ def test_vectors_of_eigenvalues_that_are_rounding_are_orthonormal():
 def test_products_of_parts_are_those_of_their_matrices():
     g = rows(9, 16)
     members = [torch.tensor([0, 3, 6, 7]), torch.tensor([1, 4]), torch.tensor([2, 5, 8])]
-    table = row_moments.part_products(row_moments.gram(g), members)
+    table = row_moments.group_products(row_moments.gram(g), members)
     matrices = [g[own].T @ g[own] / len(own) for own in members]
     dense = [[(first * second).sum() for second in matrices] for first in matrices]
     torch.testing.assert_close(table, torch.tensor(dense, **HOST))

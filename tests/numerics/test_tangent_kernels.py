@@ -321,12 +321,12 @@ def test_layers_go_by_factors_where_their_gradient_is_that_of_their_factors(name
 @pytest.mark.parametrize("name", NETWORKS)
 def test_layer_kernels_are_those_of_their_parameters_and_add_up(name):
     network, x = build(name)
-    parts = layer_kernels(network, x, batch=4)
-    close(sum(parts.values()), tangent_kernel(network, x))
-    for layer, part in parts.items():
+    kernels = layer_kernels(network, x, batch=4)
+    close(sum(kernels.values()), tangent_kernel(network, x))
+    for layer, kernel in kernels.items():
         names = [each for each, _ in network.named_parameters() if each.rpartition(".")[0] == layer]
         J = jacobian(network, x, names)
-        close(part, J @ J.T)
+        close(kernel, J @ J.T)
 
 
 def test_parameters_can_be_chosen():

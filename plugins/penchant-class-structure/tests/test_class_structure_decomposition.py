@@ -6,9 +6,9 @@ import torch
 from penchant_class_structure.numerics import decomposition as decompositions
 from penchant_class_structure.numerics.class_means import cross_class_weights
 from penchant_class_structure.numerics.decomposition import (
-    PARTS,
+    COMPONENTS,
     Decomposition,
-    WithoutPart,
+    WithoutComponent,
     WithoutSpan,
     knockout,
     streamed_pair_products,
@@ -72,7 +72,7 @@ def defined(problem):
         ),
         "diagonal": sum(pairs[c, c] * torch.outer(means[c, c], means[c, c]) for c in range(C)),
     }
-    traces = (p * g.square().sum(2)).sum(1)  # (n,), of each sample's part in n G
+    traces = (p * g.square().sum(2)).sum(1)  # (n,), of each sample's contribution to n G
     return found, means, class_means, traces, torch.einsum("nc,ncq,ncr->qr", w, g, g)
 
 
@@ -88,27 +88,29 @@ def relative(found, expected):
 
 def test_components_are_those_of_the_definition_and_add_up_to_gauss_newton(problem, defined):
     network, x, y = problem
-    parts, _, _, _, G = defined
+    components, _, _, _, G = defined
     dense = GaussNewton(network, (x, None)).dense()
-    assert relative(sum(parts.values()), G) < 1e-12
+    assert relative(sum(components.values()), G) < 1e-12
     assert relative(dense, G) < 1e-12
     decomposition = decomposed(problem, exact=False)
     units = torch.eye(decomposition.space.rows, dtype=torch.float64)
     V = decomposition.space.factor.apply(units).T
-    made = {part: V @ decomposition.project(units, part) @ V.T for part in PARTS}
-    for part in PARTS:
-        assert relative(made[part], parts[part]) < 1e-10
+    made = {
+        component: V @ decomposition.project(units, component) @ V.T for component in COMPONENTS
+    }
+    for component in COMPONENTS:
+        assert relative(made[component], components[component]) < 1e-10
     worst = relative(sum(made.values()), dense)
     print(f"class + cross + within + diagonal against G: {worst:.1e}")
     assert worst < 1e-10
 
 
 def test_ranks_are_those_that_the_identity_leaves(defined):
-    parts = defined[0]
-    means = parts["class"] + parts["cross"] + parts["diagonal"]
+    components = defined[0]
+    means = components["class"] + components["cross"] + components["diagonal"]
     ranks = {
         name: int(torch.linalg.matrix_rank(matrix, rtol=1e-9))
-        for name, matrix in {**parts, "means": means}.items()
+        for name, matrix in {**components, "means": means}.items()
     }
     print(f"ranks with C = {C}: {ranks}")
     assert ranks["class"] == ranks["diagonal"] == C
@@ -119,7 +121,7 @@ def test_ranks_are_those_that_the_identity_leaves(defined):
 @pytest.mark.parametrize("exact", [True, False])
 def test_eigenvalues_of_components_come_from_inner_products_of_means(problem, defined, exact):
     network, x, y = problem
-    parts = defined[0]
+    components = defined[0]
     decomposition = decomposed(problem, exact)
     M = (
         decomposition.pair_products()
@@ -132,7 +134,7 @@ def test_eigenvalues_of_components_come_from_inner_products_of_means(problem, de
         (("diagonal",), C),
         (("class", "cross", "diagonal"), C * (C - 1)),
     ):
-        dense = torch.linalg.eigvalsh(sum(parts[name] for name in names)).flip(0)[:count]
+        dense = torch.linalg.eigvalsh(sum(components[name] for name in names)).flip(0)[:count]
         assert relative(decomposition.component_values(M, names, count), dense) < 1e-10
     if not exact:
         # no more than one class at a time
@@ -151,28 +153,36 @@ def test_traces_of_samples_are_their_parts_of_gauss_newton(problem, defined, exa
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("part", ["class", "cross", "diagonal"])
-def test_subtraction_knockouts_have_the_spectrum_of_the_difference(problem, defined, part, exact):
-    parts, _, _, _, G = defined
-    left = torch.linalg.eigvalsh(WithoutPart(decomposed(problem, exact), part).dense()).flip(0)
-    exact_values = torch.linalg.eigvalsh(G - parts[part]).flip(0)
+@pytest.mark.parametrize("component", ["class", "cross", "diagonal"])
+def test_subtraction_knockouts_have_the_spectrum_of_the_difference(
+    problem, defined, component, exact
+):
+    components, _, _, _, G = defined
+    left = torch.linalg.eigvalsh(
+        WithoutComponent(decomposed(problem, exact), component).dense()
+    ).flip(0)
+    exact_values = torch.linalg.eigvalsh(G - components[component]).flip(0)
     count = min(len(left), len(exact_values))
     assert float((left[:count] - exact_values[:count]).abs().max()) < 1e-12
     assert float(exact_values.min()) > -1e-12  # a component less is still a second moment
 
 
-@pytest.mark.parametrize("part", ["class", "cross", "diagonal", "mean"])
-def test_projection_knockouts_are_those_of_the_pseudo_inverse(problem, defined, part):
-    parts, _, class_means, _, G = defined
-    B = torch.outer(class_means.mean(0), class_means.mean(0)) if part == "mean" else parts[part]
+@pytest.mark.parametrize("component", ["class", "cross", "diagonal", "mean"])
+def test_projection_knockouts_are_those_of_the_pseudo_inverse(problem, defined, component):
+    components, _, class_means, _, G = defined
+    B = (
+        torch.outer(class_means.mean(0), class_means.mean(0))
+        if component == "mean"
+        else components[component]
+    )
     P = torch.eye(len(G), dtype=torch.float64) - B @ torch.linalg.pinv(B, rtol=1e-9)
     expected = torch.linalg.eigvalsh(P @ G @ P).flip(0)
     decomposition = decomposed(problem, exact=True)
-    left = knockout(decomposition, part, "projection")
+    left = knockout(decomposition, component, "projection")
     found = torch.linalg.eigvalsh(left.dense()).flip(0)
     count = min(len(found), len(expected))
     assert float((found[:count] - expected[:count]).abs().max()) < 1e-10
-    assert left.rank == {"class": C, "cross": C * (C - 2), "diagonal": C, "mean": 1}[part]
+    assert left.rank == {"class": C, "cross": C * (C - 2), "diagonal": C, "mean": 1}[component]
     assert len(decomposition.cross_rows()) == C * (C - 1)
 
 

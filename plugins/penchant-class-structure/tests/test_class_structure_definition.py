@@ -72,13 +72,13 @@ def test_components_have_their_eigenvalues(measured):
     )
     weights = torch.stack([pairs[c].sum() - pairs[c, c] for c in range(C)])
     classes = classes / weights[:, None]
-    parts = {
+    components = {
         "class": weights.sqrt()[:, None] * classes,
         "cross": torch.stack([pairs[c, k].sqrt() * (means[c, k] - classes[c]) for c, k in off]),
         "diagonal": torch.stack([pairs[c, c].sqrt() * means[c, c] for c in range(C)]),
     }
-    parts["means"] = torch.cat(list(parts.values()))
-    for name, rows in parts.items():
+    components["means"] = torch.cat(list(components.values()))
+    for name, rows in components.items():
         values = torch.linalg.eigvalsh(rows.T @ rows).flip(0)
         found = result.arrays[f"eigenvalues-{name}"]
         np.testing.assert_allclose(
@@ -92,7 +92,7 @@ def test_components_have_their_eigenvalues(measured):
     within = [(w[y == c, :, None] * (g[y == c] - means[c]).square()).sum() for c in range(C)]
     np.testing.assert_allclose(
         result.arrays["within-average"],
-        [float(part) / int((y == c).sum()) for c, part in enumerate(within)],
+        [float(own) / int((y == c).sum()) for c, own in enumerate(within)],
         rtol=1e-9,
     )
     assert result.quantities["trace-within"].value == pytest.approx(float(sum(within)), rel=1e-9)

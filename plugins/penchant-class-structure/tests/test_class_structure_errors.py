@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from penchant_class_structure.numerics import influence
-from penchant_class_structure.numerics.decomposition import Decomposition, WithoutPart
+from penchant_class_structure.numerics.decomposition import Decomposition, WithoutComponent
 from penchant_class_structure.numerics.sample_space import sample_space
 from penchant_class_structure.shared.component_quantities import Components
 from penchant_class_structure.shared.measured_network import loss_on
@@ -37,37 +37,37 @@ def statistics(space, labels):
     """Every number that has contributions: their values, and the contributions."""
     decomposition = Decomposition.of(space, labels)
     components = Components.of(decomposition)
-    parts = influence.of_components(decomposition, components.images, components.M)
-    values = {part: components.trace(part) for part in ("class", "cross", "within", "diagonal")}
+    contributions = influence.of_components(decomposition, components.images, components.M)
+    values = {name: components.trace(name) for name in ("class", "cross", "within", "diagonal")}
     for name, K in (
         ("largest", space.matrix),
-        ("left", WithoutPart(decomposition, "class").dense()),
+        ("left", WithoutComponent(decomposition, "class").dense()),
     ):
         pairs = exact_pairs(K, 2, symmetrise=True)
         values[name] = float(pairs.values[0])
-        parts[name] = influence.of_eigenvalues(pairs.values, pairs.vectors, C)[0]
+        contributions[name] = influence.of_eigenvalues(pairs.values, pairs.vectors, C)[0]
         if name == "largest":
             both = influence.of_eigenvalues(pairs.values, pairs.vectors, C)
             values["gap"] = float(pairs.values[0] / pairs.values[1])
-            parts["gap"] = influence.of_ratio(both[0], both[1])
-    return values, parts
+            contributions["gap"] = influence.of_ratio(both[0], both[1])
+    return values, contributions
 
 
 def test_contributions_have_the_value_as_mean_and_the_jackknife_error(network):
     inputs, labels = drawn(0)
     space = sample_space(network, inputs, exact_limit=10**6)
-    values, parts = statistics(space, labels)
+    values, contributions = statistics(space, labels)
     replicates = {name: [] for name in values}
     for left_out in range(len(labels)):
         kept = torch.cat([torch.arange(left_out), torch.arange(left_out + 1, len(labels))])
         for name, value in statistics(space.select(kept), labels[kept])[0].items():
             replicates[name].append(value)
     for name, value in values.items():
-        assert float(parts[name].mean()) == pytest.approx(value, rel=1e-9), name
+        assert float(contributions[name].mean()) == pytest.approx(value, rel=1e-9), name
         # classes have their numbers of samples: what they differ in is no spread
         of_classes = [jackknife(replicates[name][label::C]) for label in range(C)]
         expected = math.hypot(*of_classes)
-        found = influence.stderr_of(parts[name], labels)
+        found = influence.stderr_of(contributions[name], labels)
         assert found == pytest.approx(expected, rel=0.15), name
 
 
@@ -76,10 +76,10 @@ def test_errors_are_those_of_fresh_samples(network):
     found, claimed = {}, {}
     for seed in range(40):
         inputs, labels = drawn(seed + 1)
-        values, parts = statistics(sample_space(network, inputs, exact_limit=10**6), labels)
+        values, contributions = statistics(sample_space(network, inputs, exact_limit=10**6), labels)
         for name, value in values.items():
             found.setdefault(name, []).append(value)
-            claimed.setdefault(name, []).append(influence.stderr_of(parts[name], labels))
+            claimed.setdefault(name, []).append(influence.stderr_of(contributions[name], labels))
     for name in found:
         spread = float(torch.tensor(found[name]).std())
         mean = float(torch.tensor(claimed[name]).mean())

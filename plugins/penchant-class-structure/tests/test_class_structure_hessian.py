@@ -94,9 +94,9 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
     flat = torch.cat([value.flatten() for value in state.values()])
 
     def outputs(theta):
-        parts = zip(state.items(), theta.split(sizes))
+        pairs = zip(state.items(), theta.split(sizes))
         return functional_call(
-            network, {name: part.view_as(value) for (name, value), part in parts}, (x,)
+            network, {name: own.view_as(value) for (name, value), own in pairs}, (x,)
         )
 
     H = hessian(lambda theta: functional.cross_entropy(outputs(theta), y))(flat)

@@ -1,4 +1,4 @@
-"""Layer moments and their class parts against definitions, sample by sample; weights at a stationary point."""
+"""Layer moments and their class components against definitions, sample by sample; weights at a stationary point."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
 import penchant_testing as testing
@@ -97,9 +97,9 @@ def test_parts_add_up_to_the_moment(kind):
         _, cross = found.sums[0].error_means()
         own = found.sums[0].weights.diagonal().sqrt()[:, None] * cross.diagonal().T
         rest = delta - cross[y][:, :, None]
-        parts = [each.T @ each for each in (class_rows, cross_rows, own)]
+        terms = [each.T @ each for each in (class_rows, cross_rows, own)]
         torch.testing.assert_close(
-            found.errors, sum(parts) + torch.einsum("nc,ncto,nctq->oq", p / N, rest, rest)
+            found.errors, sum(terms) + torch.einsum("nc,ncto,nctq->oq", p / N, rest, rest)
         )
 
 
@@ -163,11 +163,11 @@ def test_weights_are_the_class_part_and_the_rest_at_a_stationary_point():
     assert spectra["stationarity-by-layer"] < 1e-6
     one_each = [
         int(torch.nonzero(y == c)[0]) for c in range(C)
-    ]  # one sample a class: the class part is all of it
+    ]  # one sample per class: the class component is all of it
     alone = layer_moments(network, x[one_each], [y[one_each]], largest=100).moments[0]
-    part = weight_spectra(alone, 3, eta)["weights-class"]
+    component = weight_spectra(alone, 3, eta)["weights-class"]
     torch.testing.assert_close(
-        part, torch.linalg.svdvals(alone.gradient / eta), atol=1e-12, rtol=1e-9
+        component, torch.linalg.svdvals(alone.gradient / eta), atol=1e-12, rtol=1e-9
     )
 
 

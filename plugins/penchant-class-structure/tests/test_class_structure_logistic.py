@@ -44,10 +44,10 @@ def test_traces_are_those_of_eigenspaces_of_the_expected_matrix(C, D):
     counts = multiplicities(C, D).tolist()
     for number in range(5):
         G = gauss_newton(x[number : number + 1], p[number : number + 1])
-        parts = [float((V.T @ G @ V).trace()) / V.shape[1] for V in vectors.split(counts, dim=1)]
+        means = [float((V.T @ G @ V).trace()) / V.shape[1] for V in vectors.split(counts, dim=1)]
         torch.testing.assert_close(
             traces_on_eigenspaces(x, p)[number],
-            torch.tensor(parts, dtype=torch.float64),
+            torch.tensor(means, dtype=torch.float64),
             atol=1e-12,
             rtol=1e-9,
         )

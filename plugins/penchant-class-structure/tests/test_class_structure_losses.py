@@ -62,11 +62,11 @@ def dense(labels, each):
     sizes = [value.numel() for value in parameters.values()]
 
     def outputs(vector):
-        parts = [
-            part.reshape(value.shape)
-            for part, value in zip(vector.split(sizes), parameters.values(), strict=True)
+        tensors = [
+            each.reshape(value.shape)
+            for each, value in zip(vector.split(sizes), parameters.values(), strict=True)
         ]
-        return functional_call(module, dict(zip(parameters, parts, strict=True)), INPUTS.double())
+        return functional_call(module, dict(zip(parameters, tensors, strict=True)), INPUTS.double())
 
     targets = labels.double()
     H = hessian(lambda vector: each(outputs(vector), targets).mean())(flat)

@@ -67,8 +67,8 @@ def test_class_means_span_the_leading_eigenspace(tmp_path):
         assert each["loss"].value < 0.001
         assert each["largest-without-class"].value < each["largest-without-class"].null
         assert each["outliers"].value in (C - 1, C)
-        parts = [each[f"trace-{name}"].value for name in ("class", "cross", "within", "diagonal")]
-        assert sum(parts) == pytest.approx(each["trace-total"].value, rel=1e-4)
+        traces = [each[f"trace-{name}"].value for name in ("class", "cross", "within", "diagonal")]
+        assert sum(traces) == pytest.approx(each["trace-total"].value, rel=1e-4)
 
 
 def test_without_batch_norm_there_is_a_number_too(tmp_path):

@@ -30,8 +30,8 @@ def unbalanced(generator):
 
 
 def measure(probe, **options):
-    parts = {"training": TRAINING, **TINY, **options}
-    return penchant.measure(probe, executor="serial", **parts)
+    arguments = {"training": TRAINING, **TINY, **options}
+    return penchant.measure(probe, executor="serial", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def check_cross_class(result):
     means = sum(traces[name] for name in ("class", "cross", "diagonal"))
     assert arrays["eigenvalues-means"].sum() == pytest.approx(means, rel=1e-6)
     spacing = np.diff(arrays["density-grid"])[0]
-    for part in (
+    for component in (
         "total",
         "without-mean",
         "without-class",
@@ -72,7 +72,7 @@ def check_cross_class(result):
         "without-diagonal",
         "without-within",
     ):
-        assert arrays[f"density-{part}"].sum() * spacing == pytest.approx(1, abs=1e-6)
+        assert arrays[f"density-{component}"].sum() * spacing == pytest.approx(1, abs=1e-6)
     return total
 
 
@@ -267,19 +267,19 @@ def transposed(shape, outputs):
 
 
 def test_a_layer_whose_first_axis_is_not_the_sample_is_measured_by_its_gradients():
-    parts = {"architecture": {"name": "import", "factory": transposed}, "per_class": 8}
-    of_classes = {**parts, "lanczos_steps": 4, "permutations": 0}
+    arguments = {"architecture": {"name": "import", "factory": transposed}, "per_class": 8}
+    of_classes = {**arguments, "lanczos_steps": 4, "permutations": 0}
     exact = measure("cross-class", **of_classes)
     free = measure("cross-class", **of_classes, exact_limit=0)
     assert exact.quantities["trace-total"].value == pytest.approx(
         free.quantities["trace-total"].value, rel=1e-4
     )
     assert any("inner are taken sample by sample" in text for text in exact.warnings)
-    hessian = measure("hessian-spectrum", **parts, split="train")
+    hessian = measure("hessian-spectrum", **arguments, split="train")
     assert hessian.quantities["trace-gauss-newton"].value == pytest.approx(
         exact.quantities["trace-total"].value, rel=1e-4
     )
-    layers = measure("layer-structure", **parts, eigenvalues=8)
+    layers = measure("layer-structure", **arguments, eigenvalues=8)
     assert layers.labels["layers"] == ("head",)
     assert any(text.endswith("not errors times inputs: inner") for text in layers.warnings)
 
@@ -386,9 +386,9 @@ def test_logistic_regression_takes_the_best_of_several_rates():
     ],
 )
 def test_options_that_make_no_sense_are_refused(probe, options, message):
-    parts = {} if probe == "logistic-theory" else TINY
+    arguments = {} if probe == "logistic-theory" else TINY
     with pytest.raises(penchant.Error, match=message):
-        penchant.measure(probe, executor="serial", **parts, **options)
+        penchant.measure(probe, executor="serial", **arguments, **options)
 
 
 def regression(generator):
@@ -399,9 +399,9 @@ def regression(generator):
 @pytest.mark.parametrize("probe", ["cross-class", "layer-structure"])
 def test_data_without_classes_are_refused(probe):
     training = {"epochs": 1, "loss": "squared-error"}
-    parts = {**TINY, "dataset": {"name": "import", "factory": regression}}
+    arguments = {**TINY, "dataset": {"name": "import", "factory": regression}}
     with pytest.raises(penchant.Error, match="classes"):
-        penchant.measure(probe, executor="serial", training=training, **parts)
+        penchant.measure(probe, executor="serial", training=training, **arguments)
 
 
 def of_zeros(shape, outputs):

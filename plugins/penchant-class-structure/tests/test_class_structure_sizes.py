@@ -27,8 +27,8 @@ def measure(probe, *, there=1000, **options):
     """On three samples of each class that is there."""
     inputs, labels = samples_of(there)
     dataset = ((inputs, labels), (inputs[:there], labels[:there]))
-    parts = {"architecture": TINY, **FEW, **options}
-    return penchant.measure(probe, dataset=dataset, executor="serial", **parts)
+    arguments = {"architecture": TINY, **FEW, **options}
+    return penchant.measure(probe, dataset=dataset, executor="serial", **arguments)
 
 
 def test_some_classes_have_their_samples_and_their_outputs():
@@ -72,8 +72,8 @@ def test_cross_class_of_some_of_a_thousand_classes():
     assert found.arrays["eigenvalues-class"].shape == (3,)
     assert found.arrays["eigenvalues-means"].shape == (6,)
     assert found.conventions["classes"].startswith("the first 3 of 1000")
-    parts = ("class", "cross", "within", "diagonal")
-    total = sum(found.quantities[f"trace-{part}"].value for part in parts)
+    components = ("class", "cross", "within", "diagonal")
+    total = sum(found.quantities[f"trace-{component}"].value for component in components)
     assert total == pytest.approx(found.quantities["trace-total"].value)
 
 

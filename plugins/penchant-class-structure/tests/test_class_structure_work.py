@@ -57,13 +57,13 @@ def test_no_more_products_are_made_than_were_counted(monkeypatch, options):
 
         monkeypatch.setattr(kind, "add_product", counted)
     # G goes by its factor, forth and back
-    forth = GaussNewton.adjoint_part
+    forth = GaussNewton.adjoint_batch
 
     def counted_forth(self, rows, *rest):
         made["gauss-newton"] += len(rows)
         return forth(self, rows, *rest)
 
-    monkeypatch.setattr(GaussNewton, "adjoint_part", counted_forth)
+    monkeypatch.setattr(GaussNewton, "adjoint_batch", counted_forth)
     measure(**options)
     requested = products_requested(HessianSpectrum(**{**SMALL, **options}), leading=2)
     for name, count in made.items():

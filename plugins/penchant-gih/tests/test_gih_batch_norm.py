@@ -48,7 +48,7 @@ def test_calibrated_statistics_of_white_inputs_give_the_inner_matrix_of_corollar
         P[position + np.arange(TAPS), np.arange(TAPS)] += 1
     exact = P @ P.T / (POSITIONS**2 * TAPS)
     found, stderr = result.arrays["geometry"], result.arrays["geometry-stderr"]
-    # Student's t of six parts, corrected for 21 entries
+    # Student's t of six groups, corrected for 21 entries
     assert (np.abs(found - exact) / stderr).max() < t.ppf(1 - 0.005 / 21, 5)
     assert np.trace(found) == pytest.approx(np.trace(exact), rel=0.03)
     assert result.conventions["batch-norm"] == "calibrated statistics"

@@ -243,6 +243,8 @@ def test_bad_options_are_refused_before_anything_runs(component, values, message
 @pytest.mark.parametrize("probe", ["average-geometry", "geometry-evolution", "sample-pruning"])
 def test_a_network_of_zero_weights_is_refused(probe):
     silent = {"name": "import", "factory": "gih_test_networks:silent"}
-    parts = {"shape": [4], "outputs": 1} if probe == "average-geometry" else {"dataset": CIRCLES}
+    arguments = (
+        {"shape": [4], "outputs": 1} if probe == "average-geometry" else {"dataset": CIRCLES}
+    )
     with pytest.raises(penchant.Error, match="exactly zero in every network"):
-        penchant.measure(probe, architecture=silent, networks=12, executor="serial", **parts)
+        penchant.measure(probe, architecture=silent, networks=12, executor="serial", **arguments)

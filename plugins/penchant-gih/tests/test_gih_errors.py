@@ -42,7 +42,7 @@ def test_error_of_corr_isotropic_matches_its_spread():
 
 @pytest.mark.parametrize(("size", "networks"), [(4, 40), (16, 48), (24, 36)])
 def test_error_of_the_condition_matches_its_spread(size, networks):
-    """Isotropic, and hardly more networks than inputs: a part left out would change the edges."""
+    """Isotropic, and hardly more networks than inputs: a group left out would change the edges."""
     found, left_out = [], []
     for seed in range(40):
         geometry = Geometry(size, device="cpu")
@@ -59,7 +59,7 @@ def test_error_of_the_condition_matches_its_spread(size, networks):
 
 
 def linear_convolution(networks, seed):
-    """G and Delta of six parts of linear convolutions with three channels, 12 inputs."""
+    """G and Delta of six groups of linear convolutions with three channels, 12 inputs."""
     taps = torch.zeros(12, 5, **CPU)
     for place in range(8):
         taps[place : place + 5] += torch.eye(5, **CPU)
@@ -69,9 +69,9 @@ def linear_convolution(networks, seed):
     along = g @ second_moment @ taps
     turned = torch.einsum("tnk,tk->tn", kernels, along)
     v = (torch.einsum("tn,tnk->tk", turned, kernels) + (readout**2).sum(1, True) * along) @ taps.T
-    parts = [slice(part, None, 6) for part in range(6)]
-    geometry = torch.stack([g[own].T @ g[own] / len(g[own]) for own in parts])
-    changes = [v[own].T @ g[own] / len(g[own]) for own in parts]
+    groups = [slice(number, None, 6) for number in range(6)]
+    geometry = torch.stack([g[own].T @ g[own] / len(g[own]) for own in groups])
+    changes = [v[own].T @ g[own] / len(g[own]) for own in groups]
     return geometry, [-(each + each.T) for each in changes], second_moment
 
 
@@ -86,7 +86,7 @@ def test_error_of_corr_gsg_matches_its_spread_where_noise_cancels(networks):
         found.append(corr)
     values, errors = np.array(found).T
     assert values.mean() == pytest.approx(-1, abs=0.03)
-    # leaving out one part of the plain value claims five times the spread of 3000 networks
+    # leaving out one group of the plain value claims five times the spread of 3000 networks
     assert 0.5 < np.median(errors) / values.std(ddof=1) < 2.4
 
 

@@ -15,9 +15,9 @@ from penchant_gih.numerics.elimination import (
     without,
 )
 from penchant_gih.numerics.evolution import RESIDUALS, Evolution, Flow, mixed_products
-from penchant_gih.numerics.geometry import PARTS, Geometry, flipped, scores
+from penchant_gih.numerics.geometry import GROUPS, Geometry, flipped, scores
 from penchant_gih.numerics.gradients import probed_gradients
-from penchant_gih.numerics.input_hessian import curvature_parts, loss_derivatives
+from penchant_gih.numerics.input_hessian import curvature_terms, loss_derivatives
 from penchant_gih.numerics.labels import Labeller, isotropic_inputs
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
@@ -119,7 +119,7 @@ def test_evolution_is_the_time_derivative_of_the_geometry():
     points = normal(3, 1, 1, 6, 6, seed=3)
     flow = Flow(inputs, labels, labels, RESIDUALS["squared-error"], batch=7)
     along = flow.parameter_gradients(networks)[0]
-    evolution = Evolution(36, device="cpu", parts=3)
+    evolution = Evolution(36, device="cpu", groups=3)
     evolution.add(mixed_products(networks, along, points), probed_gradients(networks, points))
 
     def moment(length):
@@ -140,15 +140,15 @@ def test_evolution_is_the_time_derivative_of_the_geometry():
 
 def test_evolution_errors_and_parts_equal_plain_ones():
     v, g = normal(13, 3, 5, seed=1), normal(13, 3, 5, seed=2)  # 13 networks, 3 inputs each
-    evolution = Evolution(5, device="cpu", parts=4)
+    evolution = Evolution(5, device="cpu", groups=4)
     for rows in (slice(0, 6), slice(6, 7), slice(7, 13)):
         evolution.add(v[rows], g[rows])
     own = -torch.einsum("npi,npj->nij", v, g) / 3
     own = own + own.mT
     assert torch.allclose(evolution.matrix(), own.mean(0))
     assert torch.allclose(evolution.stderr(), own.std(0) / math.sqrt(13))
-    for part in range(4):
-        assert torch.allclose(evolution.part(part), own[part::4].mean(0))
+    for group in range(4):
+        assert torch.allclose(evolution.group(group), own[group::4].mean(0))
 
 
 def test_geometry_and_its_parts_equal_plain_ones():
@@ -163,12 +163,12 @@ def test_geometry_and_its_parts_equal_plain_ones():
     assert found.trace == pytest.approx(float(traces.mean()))
     assert found.trace_stderr == pytest.approx(float(traces.std()) / math.sqrt(13))
     assert found.networks == 13 and found.squared_norms is None
-    for part in range(PARTS):
-        assert torch.allclose(found.parts[part], own[part::PARTS].mean(0))
-    for part in range(PARTS):
-        others = torch.cat([found.parts[:part], found.parts[part + 1 :]])
+    for group in range(GROUPS):
+        assert torch.allclose(found.groups[group], own[group::GROUPS].mean(0))
+    for group in range(GROUPS):
+        others = torch.cat([found.groups[:group], found.groups[group + 1 :]])
         left = torch.linalg.eigvalsh(others.mean(0)).flip(0)
-        assert torch.allclose(found.jackknife[part], left)
+        assert torch.allclose(found.jackknife[group], left)
 
 
 def test_gradients_at_a_batch_with_batch_statistics_are_those_of_the_own_input():
@@ -190,7 +190,7 @@ def test_plain_norm_is_biased_and_the_norm_of_parts_is_not():
         geometry.add(normal(T, D, seed=seed)[:, None])
         found = geometry.directions()
         plain.append(found.trace / math.sqrt(D * float(found.matrix.square().sum())))
-        split.append(found.trace / math.sqrt(D * float(unbiased_square(found.parts))))
+        split.append(found.trace / math.sqrt(D * float(unbiased_square(found.groups))))
     assert sum(plain) / 20 == pytest.approx(1 / math.sqrt(1 + D / T), abs=0.01)
     assert sum(split) / 20 == pytest.approx(1, abs=0.01)
 
@@ -202,7 +202,7 @@ def test_projected_norms_and_products_are_unbiased():
         geometry = Geometry(D, device="cpu")
         geometry.add(normal(count, D, seed=seed)[:, None])
         found = geometry.directions()
-        projected = Projected(found.parts, S)
+        projected = Projected(found.groups, S)
         norms.append(projected.squared_norm())
         products.append(float((projected.matrix() * S).sum()))
         sampled = found.matrix @ S @ found.matrix
@@ -296,7 +296,7 @@ def test_curvature_parts_add_up_to_the_dense_hessian(loss):
     def network(inputs):
         return outputs(networks, state, inputs)[:, None]
 
-    parts = curvature_parts(network, x, targets, loss=loss, chunk=5)
+    terms = curvature_terms(network, x, targets, loss=loss, chunk=5)
     whole = (
         sum(
             hessian(lambda z, n=n: loss_function(loss)(network(z[None]), y[n : n + 1]))(
@@ -306,9 +306,9 @@ def test_curvature_parts_add_up_to_the_dense_hessian(loss):
         )
         / 4
     )
-    assert torch.allclose(parts["first"] + parts["second"], whole, rtol=1e-8, atol=1e-9)
-    assert float(parts["second"].norm()) > 0
-    assert float(parts["weight"]) == pytest.approx(
+    assert torch.allclose(terms["first"] + terms["second"], whole, rtol=1e-8, atol=1e-9)
+    assert float(terms["second"].norm()) > 0
+    assert float(terms["weight"]) == pytest.approx(
         float(loss_derivatives(network(x)[:, 0], targets, loss)[1].mean())
     )
 

@@ -34,7 +34,7 @@ def run(tmp_path):
 
 
 def test_the_input_hessian_of_a_trained_network_is_that_by_autodiff(run):
-    """The share of the second part without noise: mean Hessians of all samples, in one go."""
+    """The share of the second term without noise: mean Hessians of all samples, in one go."""
     folder, _ = run
     network = Net().double()
     network.load_state_dict(torch.load(folder / "step-30.pt"))
@@ -78,20 +78,21 @@ def test_too_few_samples_for_a_jackknife_are_refused(run):
     """An empty group would be a moment of nothing: not a number."""
     _, network = run
     few = {"name": "import", "factory": ((X[:15], Y[:15]), (X, Y))}
-    parts = {"architecture": network, "executor": "serial"}
+    arguments = {"architecture": network, "executor": "serial"}
     with pytest.raises(penchant.Error, match="at least 16 samples, the train split has 15"):
-        penchant.measure("average-geometry", **parts, dataset=few)
+        penchant.measure("average-geometry", **arguments, dataset=few)
     enough = {"name": "import", "factory": ((X[:16], Y[:16]), (X, Y))}
-    assert penchant.measure("average-geometry", **parts, dataset=enough).quantities["trace"].stderr
+    result = penchant.measure("average-geometry", **arguments, dataset=enough)
+    assert result.quantities["trace"].stderr
 
 
 def test_curvature_and_geometry_follow_the_users_training(run):
     folder, network = run
-    parts = {"architecture": Net, "dataset": DATA, "executor": "serial", "weights": folder}
-    curvature = penchant.measure("input-curvature", **parts, samples=20)
+    arguments = {"architecture": Net, "dataset": DATA, "executor": "serial", "weights": folder}
+    curvature = penchant.measure("input-curvature", **arguments, samples=20)
     assert list(curvature.arrays["steps"]) == [0, 30]
     small = {"networks": 24, "inputs": 12}
-    geometry = penchant.measure("geometry-training", **parts, **small, data="dataset")
+    geometry = penchant.measure("geometry-training", **arguments, **small, data="dataset")
     assert list(geometry.arrays["steps"]) == [0, 30]
     assert geometry.quantities["peak-corr-s"].over == "probing inputs"
     last = Net()
@@ -99,4 +100,4 @@ def test_curvature_and_geometry_follow_the_users_training(run):
     right = (last(X).argmax(1) == Y).float().mean()
     assert geometry.quantities["train-accuracy"].value == pytest.approx(float(right))
     with pytest.raises(penchant.Error, match="a trajectory was trained on its dataset"):
-        penchant.measure("geometry-training", **parts, **small)
+        penchant.measure("geometry-training", **arguments, **small)

@@ -420,19 +420,19 @@ def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatc
     from penchant_numerics import row_moments
 
     estimators = {"directions": {"name": "average-geometry", "inputs": inputs}}
-    parts = {
+    arguments = {
         "architecture": {"name": "import", "factory": testing.TINY},
         "shape": (1, 6, 6),
         "networks": 15,
         "estimators": estimators,
         **SERIAL,
     }
-    matrix = penchant.measure("average-geometry", **parts)
+    matrix = penchant.measure("average-geometry", **arguments)
     # Inputs beyond which rows are kept, and beyond which the matrix is not stored.
     monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
-    formed = penchant.measure("average-geometry", **parts)
+    formed = penchant.measure("average-geometry", **arguments)
     monkeypatch.setattr(average_geometry, "LARGEST_STORED", 30)
-    rows = penchant.measure("average-geometry", keep=4, **parts)
+    rows = penchant.measure("average-geometry", keep=4, **arguments)
     assert "geometry" not in rows.arrays and rows.arrays["directions"].shape == (4, 36)
     assert "36 x 36 numbers" in rows.conventions["geometry stored"]
     for name in ("geometry", "geometry-stderr", "eigenvalues", "directions"):

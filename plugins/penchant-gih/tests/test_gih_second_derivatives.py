@@ -5,7 +5,7 @@ import functools
 import pytest
 import torch
 from penchant_gih.numerics.evolution import mixed_products
-from penchant_gih.numerics.input_hessian import curvature_parts
+from penchant_gih.numerics.input_hessian import curvature_terms
 from penchant_gih.shared.probing import stacked, tensors_of
 from penchant_numerics.safety import safe
 from torch import nn
@@ -120,7 +120,7 @@ def test_mixed_products_are_those_of_double_backward_and_of_differences(kind):
 def test_input_hessians_are_those_of_double_backward_and_of_differences(kind):
     module = safe(network(kind, 0)).requires_grad_(False)
     inputs, targets = normal(3, 1, 4, 4, seed=1), torch.tensor([1.0, -1.0, 1.0], **CPU)
-    found = curvature_parts(module, inputs, targets, loss="cross-entropy")
+    found = curvature_terms(module, inputs, targets, loss="cross-entropy")
     slope = torch.sigmoid(module(inputs)[:, 0]) - (targets + 1) / 2
 
     def weighted(shift):

@@ -100,11 +100,11 @@ def test_rows_of_a_saved_dataset_have_classes(tmp_path):
 def test_splits_of_a_saved_dataset_are_taken(tmp_path):
     import datasets
 
-    parts = {
+    splits = {
         "train": datasets.Dataset.from_dict({"text": ["a" * 300]}),
         "test": datasets.Dataset.from_dict({"text": ["b" * 300]}),
     }
-    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "splits"))
+    datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "splits"))
     data = loaded(path=str(tmp_path / "splits"))
     assert set(data.test.inputs.flatten().tolist()) == {ord("b")}
     with pytest.raises(penchant.Error, match="no split 'training', found train, test"):

@@ -54,9 +54,9 @@ def norm(network):
     return float(sum(p.detach().square().sum() for p in network.parameters()))
 
 
-def measured(**parts):
-    parts.setdefault("dataset", {"name": "import", "factory": testing.SAMPLES})
-    return penchant.measure("measured", executor="serial", **parts)
+def measured(**arguments):
+    arguments.setdefault("dataset", {"name": "import", "factory": testing.SAMPLES})
+    return penchant.measure("measured", executor="serial", **arguments)
 
 
 def test_a_module_class_is_an_architecture():
@@ -155,7 +155,7 @@ def test_a_test_part_is_drawn_from_every_class_with_the_seed():
     data = testing.dataset({"name": "import", "factory": (inputs, labels)})
     assert data.test.labels.bincount().tolist() == [4] * 5
     assert data.train.labels.bincount().tolist() == [16] * 5
-    assert data.conventions["test part"] == "one in 5 samples of every class, drawn with the seed"
+    assert data.conventions["test split"] == "one in 5 samples of every class, drawn with the seed"
     other = testing.dataset({"name": "import", "factory": (inputs, labels)}, seed=1)
     assert not torch.equal(other.test.inputs, data.test.inputs)
 
@@ -199,9 +199,11 @@ def test_a_report_of_objects_does_not_promise_that_its_file_runs(tmp_path):
     def make(shape, outputs):
         return nn.Linear(*shape, outputs)
 
-    parts = {"dataset": "two-blobs", "networks": 4, "executor": "serial", "figures": False}
-    penchant.measure("output-spread", architecture=make, out=tmp_path / "own", **parts)
-    penchant.measure("output-spread", architecture="perceptron", out=tmp_path / "named", **parts)
+    arguments = {"dataset": "two-blobs", "networks": 4, "executor": "serial", "figures": False}
+    penchant.measure("output-spread", architecture=make, out=tmp_path / "own", **arguments)
+    penchant.measure(
+        "output-spread", architecture="perceptron", out=tmp_path / "named", **arguments
+    )
     own, named = ((tmp_path / each / "report.html").read_text() for each in ("own", "named"))
     assert (
         "Run the script again that made this" in own and "penchant run experiment.toml" not in own

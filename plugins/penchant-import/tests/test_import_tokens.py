@@ -32,9 +32,9 @@ class Reader(nn.Module):
 SMALL = {"samples": 20, "permutations": 4, "executor": "serial"}
 
 
-def kernel(**parts):
-    parts.setdefault("dataset", (IDS, LABELS))
-    return penchant.measure("tangent-kernel", **SMALL, **parts)
+def kernel(**arguments):
+    arguments.setdefault("dataset", (IDS, LABELS))
+    return penchant.measure("tangent-kernel", **SMALL, **arguments)
 
 
 def test_tokens_stay_whole(monkeypatch):
@@ -116,9 +116,9 @@ def test_a_network_begins_at_a_layer():
 
 
 def test_probes_of_the_input_are_measured_from_the_embedding_on():
-    parts = {"name": "import", "factory": Reader(), "inputs_from": "embedding"}
+    reader = {"name": "import", "factory": Reader(), "inputs_from": "embedding"}
     found = penchant.measure(
-        "class-paths", architecture=parts, dataset=(IDS, LABELS), executor="serial", pairs=1
+        "class-paths", architecture=reader, dataset=(IDS, LABELS), executor="serial", pairs=1
     )
     assert found.shape == (LENGTH, 4)
     assert found.conventions["inputs"].startswith("outputs of the layer 'embedding'")

@@ -33,9 +33,9 @@ def checkpoints(tmp_path):
     return folder, norms
 
 
-def along(**parts):
-    parts.setdefault("dataset", {"name": "import", "factory": testing.SAMPLES})
-    return penchant.measure("measured", architecture=Net, executor="serial", **parts)
+def along(**arguments):
+    arguments.setdefault("dataset", {"name": "import", "factory": testing.SAMPLES})
+    return penchant.measure("measured", architecture=Net, executor="serial", **arguments)
 
 
 def test_a_pattern_a_folder_and_a_list_are_one_trajectory(checkpoints):
@@ -103,12 +103,12 @@ def test_a_probe_that_follows_a_trajectory_is_given_all_states_or_those_it_asks_
 ):
     install("followed", FOLLOWED)
     folder, _ = checkpoints
-    parts = {"architecture": Net, "dataset": {"name": "import", "factory": testing.SAMPLES}}
-    found = penchant.measure("followed", **parts, weights=folder, executor="serial")
+    arguments = {"architecture": Net, "dataset": {"name": "import", "factory": testing.SAMPLES}}
+    found = penchant.measure("followed", **arguments, weights=folder, executor="serial")
     assert list(found.arrays["steps"]) == list(STEPS)
     assert list(found.arrays["some"]) == [5, 20]
     with pytest.raises(penchant.Error, match="probes that take a trained network: "):
-        penchant.measure("followed", **parts, weights=folder / "net-5.pt", executor="serial")
+        penchant.measure("followed", **arguments, weights=folder / "net-5.pt", executor="serial")
 
 
 def test_a_trajectory_is_not_trained_further(install, checkpoints):
@@ -119,9 +119,9 @@ def test_a_trajectory_is_not_trained_further(install, checkpoints):
 
 def test_a_refusal_names_the_probes_that_take_it(checkpoints):
     data = {"name": "import", "factory": testing.SAMPLES}
-    parts = {"architecture": Net, "dataset": data, "executor": "serial"}
+    arguments = {"architecture": Net, "dataset": data, "executor": "serial"}
     with pytest.raises(penchant.Error, match="probes that take a trajectory: .*hessian-spectrum"):
-        penchant.measure("output-spread", **parts, weights=checkpoints[0])
+        penchant.measure("output-spread", **arguments, weights=checkpoints[0])
 
 
 @pytest.mark.parametrize(

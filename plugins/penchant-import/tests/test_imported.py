@@ -37,13 +37,19 @@ class OfPictures(Net):
         return self.linear(x.flatten(1))
 
 
-def spread(**parts):
-    parts = {"architecture": Net, "dataset": (X, Y), "networks": 4, "figures": False, **parts}
-    return penchant.measure("output-spread", executor="serial", **parts)
+def spread(**arguments):
+    arguments = {
+        "architecture": Net,
+        "dataset": (X, Y),
+        "networks": 4,
+        "figures": False,
+        **arguments,
+    }
+    return penchant.measure("output-spread", executor="serial", **arguments)
 
 
-def value(**parts):
-    return spread(**parts).quantities["spread"].value
+def value(**arguments):
+    return spread(**arguments).quantities["spread"].value
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +126,7 @@ def test_what_a_network_returns_is_told_with_the_option_that_helps():
         match="returns a dict with hidden, logits: say which is its output, such as output = 'hidden'",
     ):
         spread(architecture=Keyed)
-    with pytest.raises(penchant.Error, match="without a part 'logit'; did you mean 'logits'?"):
+    with pytest.raises(penchant.Error, match="without an entry 'logit'; did you mean 'logits'?"):
         spread(architecture=Keyed, output="logit")
     with pytest.raises(penchant.Error, match="output belong to an architecture, found none"):
         penchant.measure("output-spread", dataset=(X, Y), output="logits")
@@ -130,15 +136,15 @@ def test_one_of_ten_outputs_is_chosen():
     def ten():
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 10))
 
-    parts = {"architecture": ten, "shape": (1, 4, 4), "networks": 4, "executor": "serial"}
+    arguments = {"architecture": ten, "shape": (1, 4, 4), "networks": 4, "executor": "serial"}
     with pytest.raises(penchant.Error, match="gives 1 x 10 .*choose one output .* unit = 0"):
-        penchant.measure("nad", **parts)
+        penchant.measure("nad", **arguments)
     with pytest.raises(penchant.Error, match="needs one output or two logits.*unit = 0"):
-        penchant.measure("nad", **parts, outputs=10)
+        penchant.measure("nad", **arguments, outputs=10)
     with pytest.raises(penchant.Error, match="expected samples x outputs with output 10"):
-        penchant.measure("nad", **parts, unit=10)
+        penchant.measure("nad", **arguments, unit=10)
     third, fourth = (
-        penchant.measure("nad", **parts, unit=unit).quantities["trace"].value for unit in (3, 4)
+        penchant.measure("nad", **arguments, unit=unit).quantities["trace"].value for unit in (3, 4)
     )
     assert third > 0 and third != fourth
 
@@ -249,13 +255,15 @@ def test_a_module_that_is_named_by_text_is_one_network(install, tmp_path, monkey
         "from torch import nn\n\nmodule = nn.Linear(4, 2)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    parts = {"architecture": "import:factory=module_by_text:module", "dataset": (X, Y)}
-    found = penchant.measure("measured", **parts, executor="processes", workers=2, time_limit=60)
+    arguments = {"architecture": "import:factory=module_by_text:module", "dataset": (X, Y)}
+    found = penchant.measure(
+        "measured", **arguments, executor="processes", workers=2, time_limit=60
+    )
     import module_by_text
 
     assert found.quantities["norm"].value == pytest.approx(norm(module_by_text.module), rel=1e-6)
     with pytest.raises(penchant.Error, match=r"draws fresh networks, found one module \(Linear"):
-        penchant.measure("output-spread", **parts)
+        penchant.measure("output-spread", **arguments)
 
 
 def test_weights_themselves_are_refused_with_the_cure(install):
@@ -299,11 +307,11 @@ def test_the_same_data_in_other_words(kind, usual):
 
 
 def test_train_and_test_parts_have_names():
-    parts = {"train": {"image": X, "label": Y}, "test": {"image": X[:9], "label": Y[:9]}}
-    found = data(parts)
+    splits = {"train": {"image": X, "label": Y}, "test": {"image": X[:9], "label": Y[:9]}}
+    found = data(splits)
     assert (len(found.train.inputs), len(found.test.inputs)) == (60, 9)
     with pytest.raises(
-        penchant.Error, match="the parts train, validation, expected train and test"
+        penchant.Error, match="the splits train, validation, expected train and test"
     ):
         data({"train": (X, Y), "validation": (X, Y)})
 
@@ -420,9 +428,9 @@ def test_columns_of_other_content_are_another_job(tmp_path):
 def test_settings_in_words_of_torch_and_numpy(usual):
     found = spread(dtype=torch.float64, device=torch.device("cpu"))
     assert found.record["dtype"] == "float64" and found.record["device"] == "cpu"
-    parts = {"architecture": "logistic", "networks": 4, "executor": "serial"}
-    assert penchant.measure("nad", shape=np.array([1, 4, 4]), **parts).shape == (1, 4, 4)
-    assert penchant.measure("nad", shape=torch.Size([1, 4, 4]), **parts).shape == (1, 4, 4)
+    arguments = {"architecture": "logistic", "networks": 4, "executor": "serial"}
+    assert penchant.measure("nad", shape=np.array([1, 4, 4]), **arguments).shape == (1, 4, 4)
+    assert penchant.measure("nad", shape=torch.Size([1, 4, 4]), **arguments).shape == (1, 4, 4)
     with pytest.raises(
         penchant.Error, match="dtype must be one of float32, float64, found 'float16'"
     ):
@@ -430,7 +438,7 @@ def test_settings_in_words_of_torch_and_numpy(usual):
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("arguments", "message"),
     [
         ({"seeds": [0, 1]}, r"measure takes one seed, found seeds \[0, 1\]: measure with each"),
         (
@@ -442,9 +450,9 @@ def test_settings_in_words_of_torch_and_numpy(usual):
         ({"architecture": "perceptrom"}, "did you mean 'perceptron'"),
     ],
 )
-def test_mistakes_in_names_are_told_with_what_was_meant(parts, message):
+def test_mistakes_in_names_are_told_with_what_was_meant(arguments, message):
     with pytest.raises(penchant.Error, match=message):
-        spread(**parts)
+        spread(**arguments)
 
 
 def test_a_folder_of_another_measurement_is_moved_aside_where_that_is_asked_for(tmp_path):
@@ -512,14 +520,14 @@ def test_measure_uses_what_is_patched_in_her_process_unless_workers_are_asked_fo
 def test_a_module_of_torchs_layers_is_sent_to_workers(install):
     install("measured", MEASURED)
     network = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
-    parts = {"architecture": network, "dataset": (X, Y), "time_limit": 60}
-    found = penchant.measure("measured", **parts, executor="processes", workers=2)
+    arguments = {"architecture": network, "dataset": (X, Y), "time_limit": 60}
+    found = penchant.measure("measured", **arguments, executor="processes", workers=2)
     assert found.quantities["norm"].value == pytest.approx(norm(network), rel=1e-6)
     assert not found.warnings
     # What pickle cannot send is still refused before a worker fails.
     network[1].forward = lambda inputs: inputs
     with pytest.raises(penchant.Error, match="which other processes cannot import"):
-        penchant.measure("measured", **parts, executor="processes", workers=2)
+        penchant.measure("measured", **arguments, executor="processes", workers=2)
 
 
 def test_float64_arrays_are_measured_in_the_experiments_precision(install):
@@ -534,7 +542,7 @@ def test_float64_arrays_are_measured_in_the_experiments_precision(install):
 
     norms = []
     for inputs in (X, X.double(), X.double().numpy()):
-        parts = {"architecture": Looking, "dataset": (inputs, Y)}
-        norms.append(penchant.measure("measured", **parts).quantities["norm"].value)
+        arguments = {"architecture": Looking, "dataset": (inputs, Y)}
+        norms.append(penchant.measure("measured", **arguments).quantities["norm"].value)
     assert set(seen) == {(torch.float32, torch.float32)}
     assert norms[0] == norms[1] == norms[2]

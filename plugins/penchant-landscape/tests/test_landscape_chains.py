@@ -94,8 +94,8 @@ def deep_linear(widths, rank):
     centre = torch.cat(factors)
 
     def product(weights):
-        parts = weights.split(sizes, 1)
-        first, *others = [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
+        tensors = weights.split(sizes, 1)
+        first, *others = [each.reshape(-1, *shape) for each, shape in zip(tensors, shapes)]
         for each in others:
             first = each @ first
         return first

@@ -51,7 +51,7 @@ def linear_samples(generator):
     return (inputs, labels), (inputs[:20], labels[:20])
 
 
-# Full batches: the order of samples is no part of the training.
+# Full batches: the order of samples does not matter.
 FULL = {"steps": 30, "learning_rate": 0.3, "batch": 0}
 FIXED = {
     **FEW,

@@ -110,8 +110,8 @@ def test_energies_are_those_of_single_networks(batch):
         moved = copy.deepcopy(network)
         nn.utils.vector_to_parameters(row, moved.parameters())
         loss = nn.functional.cross_entropy(moved(samples.inputs), samples.labels)
-        parts = torch.autograd.grad(loss, list(moved.parameters()))
-        dense = torch.cat([part.flatten() for part in parts])
+        gradients = torch.autograd.grad(loss, list(moved.parameters()))
+        dense = torch.cat([each.flatten() for each in gradients])
         assert torch.allclose(gradient[number], dense, atol=1e-12)
 
 
@@ -137,8 +137,8 @@ def test_stacked_linear_layers_are_those_of_single_networks(bias, shared):
     assert torch.allclose(found, expected, atol=1e-12)
     leaves = list(weights.values())
     dense = torch.autograd.grad(expected.square().sum(), leaves)
-    for part, exact in zip(torch.autograd.grad(found.square().sum(), leaves), dense):
-        assert torch.allclose(part, exact, atol=1e-12)
+    for gradient, exact in zip(torch.autograd.grad(found.square().sum(), leaves), dense):
+        assert torch.allclose(gradient, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("policy", ["running", "batch", "calibrated"])

@@ -45,7 +45,7 @@ def test_networks_are_trained_without_a_run():
 
 
 def test_arrays_are_taken_and_mistakes_told():
-    x, z = (part.numpy() for part in pair(200))
+    x, z = (each.numpy() for each in pair(200))
     assert mutual_information(x[:, None], z, shuffles=0).null is None
     with pytest.raises(
         penchant.Error, match="estimator must be one of binned, gaussian, .* found 'kgs'"

@@ -1,4 +1,4 @@
-"""Parts of the applications: clipping, modes, reconstructions, bottlenecks, MS-SSIM."""
+"""The applications: clipping, modes, reconstructions, bottlenecks, MS-SSIM."""
 
 import math
 import types

@@ -88,7 +88,9 @@ def test_hostile_input_gives_a_clear_error_or_finite_numbers_with_a_warning(name
     plain = estimate(name, x, z, **options)
     constant = estimate(name, torch.ones_like(x), z, **options)
     for found in (scaled, constant):
-        assert all(math.isfinite(getattr(found, part)) for part in ("value", "training", "stderr"))
+        assert all(
+            math.isfinite(getattr(found, field)) for field in ("value", "training", "stderr")
+        )
     assert (
         abs(scaled.value - plain.value) < 0.15
     )  # invariant; networks are drawn anew where samples differ in a bit

@@ -284,9 +284,9 @@ def write_digits(folder: Path):
     images = torch.zeros(30, 28, 28, device="cpu", dtype=torch.uint8)
     for number, digit in enumerate(digits.tolist()):
         images[number, 2 * digit : 2 * digit + 8] = 255
-    for part in ("train", "t10k"):
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(idx(images))
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx(digits))
+    for split in ("train", "t10k"):
+        (folder / f"{split}-images-idx3-ubyte").write_bytes(idx(images))
+        (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx(digits))
 
 
 def test_gan_modes_of_stacked_digits(tmp_path):
@@ -392,7 +392,7 @@ def test_errors_of_few_trainings_say_how_few_they_are():
         dataset=PAIRS,
         estimators={"mutual-information": [{**tiny, "trainings": 2}, "ksg"]},
     )
-    # A spread of two networks, and a part that is known.
+    # A spread of two networks, and a term that is known.
     assert 1 <= found.quantities["mine"].df < 50
     assert 1 <= found.quantities["mine-train"].df < 50
     assert found.quantities["ksg"].df >= 9

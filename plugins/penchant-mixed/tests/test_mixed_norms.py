@@ -37,10 +37,10 @@ def dense_gram(kind):
 def test_the_second_moment_is_that_of_double_backward(kind):
     options = {"point": "zero"}
     call = {"networks": 2}
-    parts = {"shape": (1, 4, 4), "outputs": 1, "dtype": "float64", "call": call}
+    arguments = {"shape": (1, 4, 4), "outputs": 1, "dtype": "float64", "call": call}
     architecture = {"name": "import", "factory": f"mixed_test_networks:{kind}"}
     exact = testing.check_estimator(
-        "mixed-derivative", architecture=architecture, options=options, **parts
+        "mixed-derivative", architecture=architecture, options=options, **arguments
     )
     expected = dense_gram(kind)
     scale = float(expected.norm())
@@ -50,7 +50,7 @@ def test_the_second_moment_is_that_of_double_backward(kind):
         "mixed-derivative",
         architecture=architecture,
         options={**options, "method": "finite-difference", "step": 1e-4},
-        **parts,
+        **arguments,
     )
     assert float((near.matrix - expected).norm()) < 1e-4 * scale
 
@@ -58,7 +58,7 @@ def test_the_second_moment_is_that_of_double_backward(kind):
         "mixed-derivative",
         architecture=architecture,
         options={**options, "leading": 2, "tolerance": 1e-9},
-        **parts,
+        **arguments,
     )
     values = torch.linalg.eigvalsh(expected).flip(0)[:2]
     torch.testing.assert_close(pairs.eigenvalues, values, rtol=1e-7, atol=0)

@@ -189,8 +189,8 @@ test_conforms = testing.conformance(
 )
 
 
-def measure(name, **parts):
-    return penchant.measure(name, architecture=TINY, executor="serial", **parts)
+def measure(name, **arguments):
+    return penchant.measure(name, architecture=TINY, executor="serial", **arguments)
 
 
 @pytest.mark.parametrize("method", ["impulse", "autograd"])
@@ -319,23 +319,23 @@ def test_a_shard_of_dipole_does_not_carry_the_directions(tmp_path, monkeypatch):
 
 
 def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
-    """Answers of other estimators may have parts instead, or nothing: then there is no error."""
+    """Answers of other estimators may have groups instead, or neither: then there is no error."""
     import torch
     from penchant_nad.probes import nad
     from penchant_numerics.estimates import Directions
     from penchant_numerics.moments import descending_eigh
 
     rows = torch.randn(6, 20, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    parts = rows.mT @ rows / 20
-    values, vectors = descending_eigh(parts.mean(0))
+    groups = rows.mT @ rows / 20
+    values, vectors = descending_eigh(groups.mean(0))
     known = {"trace": float(values.sum()), "trace_stderr": None, "networks": 120}
     bare = Directions(values, vectors, **known)
-    with_parts = Directions(values, vectors, parts=parts, matrix=parts.mean(0), **known)
+    with_groups = Directions(values, vectors, groups=groups, matrix=groups.mean(0), **known)
     assert bare.left_out_spectra() is None
-    left_out = with_parts.left_out_spectra()
+    left_out = with_groups.left_out_spectra()
     assert left_out.shape == (6, 5)
     np.testing.assert_allclose(left_out.mean(0), values, rtol=0.2)
-    quantities = nad._quantities(with_parts, left_out, None, torch.Generator())
+    quantities = nad._quantities(with_groups, left_out, None, torch.Generator())
     assert quantities["effective-rank"].stderr > 0
     assert quantities["effective-rank"].null is None
 

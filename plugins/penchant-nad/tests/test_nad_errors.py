@@ -6,7 +6,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_nad.numerics import participation
-from penchant_nad.numerics.equal_parts import left_out_spectra
+from penchant_nad.numerics.equal_groups import left_out_spectra
 from penchant_numerics.moments import GroupedMoment, descending_eigh, effective_rank
 from penchant_numerics.statistics import jackknife
 
@@ -25,7 +25,7 @@ def grouped(rows):
 
 
 def test_the_error_of_the_effective_rank_is_its_spread_over_seeds():
-    """Fewer networks than inputs, and parts that differ by one: that difference is no spread."""
+    """Fewer networks than inputs, and groups that differ by one: that difference is no spread."""
     values, equal, unequal = [], [], []
     for seed in range(40):
         rows = gradients(20, 40, seed)
@@ -43,13 +43,13 @@ def test_the_error_of_the_effective_rank_is_its_spread_over_seeds():
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_what_is_left_out_is_a_part_without_its_surplus(centred):
-    rows = gradients(19, 4, 0)  # parts of 3, 3, 3, 2, 2, ...
+    rows = gradients(19, 4, 0)  # groups of 3, 3, 3, 2, 2, ...
     spectra = left_out_spectra(grouped(rows), rows[-8:], centred=centred, rank=4)
-    for part in range(8):
-        kept = [t for t in range(19) if t % 8 != part or t >= 16]
+    for group in range(8):
+        kept = [t for t in range(19) if t % 8 != group or t >= 16]
         own = rows[kept] - (rows[kept].mean(0) if centred else 0)
         expected = torch.linalg.eigvalsh(own.T @ own / len(kept)).flip(0)
-        torch.testing.assert_close(spectra[part], expected)
+        torch.testing.assert_close(spectra[group], expected)
 
 
 def test_the_count_of_directions_has_an_error_although_it_is_a_whole_number():
@@ -86,11 +86,15 @@ def test_rank_correlation_of_directions_in_perfect_order_is_not_certain():
 
 def test_one_training_a_direction_has_no_standard_error():
     options = {"basis": "canonical", "indices": [0, 5], "train": 64, "test": 64}
-    parts = {"shape": (1, 6, 6), "training": {"epochs": 1}, "executor": "serial"}
+    arguments = {"shape": (1, 6, 6), "training": {"epochs": 1}, "executor": "serial"}
     architecture = {"name": "import", "factory": testing.TINY}
     one, two = (
         penchant.measure(
-            "directional-accuracy", architecture=architecture, trainings=count, **options, **parts
+            "directional-accuracy",
+            architecture=architecture,
+            trainings=count,
+            **options,
+            **arguments,
         ).arrays
         for count in (1, 2)
     )

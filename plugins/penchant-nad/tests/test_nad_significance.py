@@ -104,7 +104,7 @@ def test_what_both_conditions_share_cancels_in_their_difference():
 
 def test_flipped_and_poisoned_accuracies_are_compared_in_pairs():
     images = {"name": "import", "factory": "nad_test_images:few"}
-    parts = {
+    arguments = {
         "architecture": TINY,
         "dataset": images,
         "directions": np.eye(16).tolist(),
@@ -112,12 +112,12 @@ def test_flipped_and_poisoned_accuracies_are_compared_in_pairs():
         "trainings": 3,
         **FAST,
     }
-    flipped = penchant.measure("flipped-accuracy", **parts).quantities
+    flipped = penchant.measure("flipped-accuracy", **arguments).quantities
     difference = flipped["original-test-accuracy"].value - flipped["flipped-test-accuracy"].value
     assert flipped["fall"].value == pytest.approx(difference)
     assert flipped["fall"].df >= 2 and flipped["fall"].null == 0
 
-    result = penchant.measure("poisoned-accuracy", carriers=[8, 0], **parts)
+    result = penchant.measure("poisoned-accuracy", carriers=[8, 0], **arguments)
     accuracy = result.arrays["test-accuracy"]
     clean = result.quantities["clean-test-accuracy"].value
     np.testing.assert_allclose(result.arrays["test-accuracy-change"], accuracy - clean)

@@ -198,9 +198,9 @@ def test_lemma_2_and_markov_hold_at_every_direction(name):
 def test_both_routes_to_the_mixed_derivative_agree():
     """One direction goes by products, many by the matrix."""
     architecture = {"name": "import", "factory": testing.TINY}
-    parts = {"shape": (1, 4, 4), "outputs": 1, "networks": 8, "beta": 0.5, "executor": "serial"}
-    few = penchant.measure("dipole", architecture=architecture, indices=[3], **parts)
-    many = penchant.measure("dipole", architecture=architecture, every=1, **parts)
+    arguments = {"shape": (1, 4, 4), "outputs": 1, "networks": 8, "beta": 0.5, "executor": "serial"}
+    few = penchant.measure("dipole", architecture=architecture, indices=[3], **arguments)
+    many = penchant.measure("dipole", architecture=architecture, every=1, **arguments)
     place = many.arrays["indices"].tolist().index(3)
     for name in ("gradient-norm", "bound"):
         np.testing.assert_allclose(few.arrays[name][0], many.arrays[name][place], rtol=1e-4)
@@ -277,13 +277,13 @@ def test_spread_of_random_overlaps_is_what_random_bases_show():
 def test_leading_pairs_are_refused_where_the_matrix_is_compared():
     pytest.importorskip("penchant_mixed")
     both = [{"name": "gradient-covariance"}, {"name": "mixed-derivative", "leading": 2}]
-    parts = {"shape": (6,), "outputs": 1, "networks": 16, "estimators": {"directions": both}}
+    arguments = {"shape": (6,), "outputs": 1, "networks": 16, "estimators": {"directions": both}}
     with pytest.raises(penchant.Error, match="found leading pairs only"):
         penchant.measure(
             "nad-agreement",
             architecture={"name": "import", "factory": testing.TINY},
             executor="serial",
-            **parts,
+            **arguments,
         )
 
 
@@ -292,8 +292,8 @@ def test_a_correlation_without_signal_is_missing_and_told():
     from penchant_nad.probes.nad_agreement import Pair, _compared
 
     noise = torch.randn(4, 8, 8, generator=generator(0), **HOST)
-    parts = noise - noise.mean(0)  # their mean is zero, so its unbiased square is negative
-    result = _compared(Pair(parts, torch.eye(8, **HOST).expand(4, 8, 8), 8), ("one", "other"))
+    centred = noise - noise.mean(0)  # their mean is zero, so its unbiased square is negative
+    result = _compared(Pair(centred, torch.eye(8, **HOST).expand(4, 8, 8), 8), ("one", "other"))
     corr_found = result.quantities["corr"]
     assert corr_found.missing and corr_found.stderr is None and result.missing == ("corr",)
     result.check()

@@ -12,7 +12,7 @@ SHORT = {"training": {"steps": 5, "batch": 30}}
 FEW = {"samples": 30, "groups": 3, "shuffles": 3, "neighbours": 2}
 
 
-class Part(nn.Module):
+class Slice(nn.Module):
     """Two layers on some of the inputs, with the same weights for every seed."""
 
     def __init__(self, chosen, outputs, seed=0):
@@ -29,12 +29,12 @@ class Part(nn.Module):
 
 def on_all(shape, outputs):
     """A network on the first four inputs."""
-    return Part(slice(0, 4), outputs)
+    return Slice(slice(0, 4), outputs)
 
 
 def on_others(shape, outputs):
     """A network on four other inputs: independent of the first."""
-    return Part(slice(4, 8), outputs, seed=1)
+    return Slice(slice(4, 8), outputs, seed=1)
 
 
 def noise(generator):

@@ -91,9 +91,9 @@ def test_minibatches_average_hsic():
     x = normal(N, 5)
     y = x + normal(N, 5, seed=1)
     found = compared(x, y, groups=4)["cka"]
-    parts = [(gram(a)[None], gram(b)[None]) for a, b in zip(x.chunk(4), y.chunk(4))]
+    pairs = [(gram(a)[None], gram(b)[None]) for a, b in zip(x.chunk(4), y.chunk(4))]
     xy, xx, yy = (
-        np.mean([gram_similarity.hsic(*pick(K, L)).item() for K, L in parts])
+        np.mean([gram_similarity.hsic(*pick(K, L)).item() for K, L in pairs])
         for pick in (lambda K, L: (K, L), lambda K, L: (K, K), lambda K, L: (L, L))
     )
     assert found == pytest.approx(xy / (xx * yy) ** 0.5, rel=1e-12)

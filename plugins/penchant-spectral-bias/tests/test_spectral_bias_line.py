@@ -20,7 +20,7 @@ def network(*widths, inputs=1, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes = (inputs, *widths)
-        hidden = [part for a, b in zip(sizes, widths) for part in (nn.Linear(a, b), nn.ReLU())]
+        hidden = [layer for a, b in zip(sizes, widths) for layer in (nn.Linear(a, b), nn.ReLU())]
         return (
             nn.Sequential(nn.Flatten(), *hidden, nn.Linear(sizes[-1], 1))
             .double()

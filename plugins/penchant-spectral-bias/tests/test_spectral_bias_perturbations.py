@@ -21,8 +21,8 @@ def generator(index):
 
 def test_perturbations_are_unit_vectors_in_all_parameters():
     network = small_network()
-    parts = unit_vector(network, generator(0))
-    assert float(sum(part.square().sum() for part in parts.values())) == pytest.approx(
+    noise = unit_vector(network, generator(0))
+    assert float(sum(each.square().sum() for each in noise.values())) == pytest.approx(
         1.0, rel=1e-12
     )
     rows = torch.stack(
@@ -54,7 +54,7 @@ def test_stacked_perturbations_are_single_ones(chunk):
     for index in range(7):
         moves = unit_vector(network, generator(index))
         moved = {
-            name: part.detach() + 0.5 * moves[name] for name, part in network.named_parameters()
+            name: each.detach() + 0.5 * moves[name] for name, each in network.named_parameters()
         }
         torch.testing.assert_close(
             found[index, 1], torch.func.functional_call(network, moved, (inputs,))[:, 0]
@@ -84,7 +84,7 @@ def test_what_cannot_be_stacked_is_moved_one_by_one():
     for index in range(3):
         moves = unit_vector(network, generator(index))
         moved = {
-            name: part.detach() + 0.5 * moves[name] for name, part in network.named_parameters()
+            name: each.detach() + 0.5 * moves[name] for name, each in network.named_parameters()
         }
         expected = torch.func.functional_call(network, moved, (inputs,))[:, 0]
         torch.testing.assert_close(found[index, 0], expected)

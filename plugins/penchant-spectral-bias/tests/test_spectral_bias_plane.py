@@ -17,7 +17,7 @@ def network(*widths, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes = (2, *widths)
-        hidden = [part for a, b in zip(sizes, widths) for part in (nn.Linear(a, b), nn.ReLU())]
+        hidden = [layer for a, b in zip(sizes, widths) for layer in (nn.Linear(a, b), nn.ReLU())]
         return nn.Sequential(*hidden, nn.Linear(sizes[-1], 1)).double().requires_grad_(False)
 
 

@@ -61,8 +61,8 @@ def test_the_error_of_first_order_falls_with_the_square_of_the_step():
     before = moved.before[0].clone()
     errors = []
     for epsilon in (0.02, 0.01):
-        parts = outputs.layout.split(direction)
-        after = outputs([v + epsilon * p for v, p in zip(outputs.values, parts)], inputs)
+        steps = outputs.layout.split(direction)
+        after = outputs([v + epsilon * p for v, p in zip(outputs.values, steps)], inputs)
         first_order = epsilon * values[0].sqrt() * vectors[:, 0].reshape(7, 2)
         errors.append(float((after - before - first_order).norm()))
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
@@ -76,9 +76,9 @@ def test_a_root_mean_has_the_error_of_the_delta_method():
 
 
 def test_a_linear_network_changes_as_first_order_says(tmp_path):
-    parts = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
+    arguments = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
     options = {"samples": 12, "vectors": 400}
-    context = testing.context("parameter-directions", tmp_path, **parts, **options)
+    context = testing.context("parameter-directions", tmp_path, **arguments, **options)
     result = run(context.options, context)
     changes = result.arrays["singular-changes-train"]
     assert np.allclose(changes, result.arrays["expected-changes"], rtol=1e-9)
@@ -89,8 +89,10 @@ def test_a_linear_network_changes_as_first_order_says(tmp_path):
 
 
 def test_random_changes_are_compared_with_first_order_as_roots_of_mean_squares(tmp_path):
-    parts = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
-    context = testing.context("parameter-directions", tmp_path, samples=12, vectors=5000, **parts)
+    arguments = {"architecture": "logistic", "dtype": "float64", "training": {"steps": 3}}
+    context = testing.context(
+        "parameter-directions", tmp_path, samples=12, vectors=5000, **arguments
+    )
     result = run(context.options, context)
     changes = result.arrays["random-changes-train"]
     found = result.quantities["random-change-train"]
@@ -108,11 +110,11 @@ def alike(generator):
 
 @pytest.mark.parametrize("factory", [testing.SAMPLES, alike])
 def test_single_precision_gives_the_numbers_of_double_precision(factory, tmp_path):
-    parts = {"dataset": {"name": "import", "factory": factory}, "training": {"steps": 0}}
+    arguments = {"dataset": {"name": "import", "factory": factory}, "training": {"steps": 0}}
     found = []
     for dtype in ("float32", "float64"):
         context = testing.context(
-            "parameter-directions", tmp_path, dtype=dtype, samples=12, vectors=6, **parts
+            "parameter-directions", tmp_path, dtype=dtype, samples=12, vectors=6, **arguments
         )
         found.append(run(context.options, context).quantities)
     single, double = found

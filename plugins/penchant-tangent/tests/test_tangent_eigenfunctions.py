@@ -19,8 +19,8 @@ from torch import nn
 FULL = {"steps": 20, "batch": 0, "learning_rate": 0.5}
 
 
-def measured(folder, **parts):
-    context = testing.context("tangent-eigenfunctions", folder, **{"training": FULL, **parts})
+def measured(folder, **arguments):
+    context = testing.context("tangent-eigenfunctions", folder, **{"training": FULL, **arguments})
     return context, run(context.options, context)
 
 
@@ -85,9 +85,9 @@ def test_labels_in_random_order_have_the_share_of_chance():
 
 
 def test_a_linear_model_in_the_plane_has_two_functions_and_keeps_them(tmp_path):
-    parts = {"architecture": "logistic", "dataset": "disk:train=30,test=10", "dtype": "float64"}
+    arguments = {"architecture": "logistic", "dataset": "disk:train=30,test=10", "dtype": "float64"}
     options = {"grid_points": 6, "leading": 2, "eval_steps": [0, 20], "trainings": 2}
-    _, result = measured(tmp_path, **parts, **options)
+    _, result = measured(tmp_path, **arguments, **options)
     functions = result.arrays["eigenfunctions"]
     # coordinates of a centred grid: two equal eigenvalues, the same at every step
     assert np.allclose(result.arrays["eigenvalues"][:, 0], result.arrays["eigenvalues"][:, 1])
@@ -97,10 +97,10 @@ def test_a_linear_model_in_the_plane_has_two_functions_and_keeps_them(tmp_path):
 
 
 def test_eigenvectors_on_a_line_vary_faster_the_later_they_come(tmp_path):
-    parts = {"architecture": "mlp:widths=[64,64]", "dataset": "sinusoids", "dtype": "float64"}
+    arguments = {"architecture": "mlp:widths=[64,64]", "dataset": "sinusoids", "dtype": "float64"}
     options = {"grid_points": 30, "leading": 10, "eval_steps": [0], "trainings": 2}
     training = {"steps": 0, "loss": "squared-error"}
-    _, result = measured(tmp_path, **parts, **options, training=training)
+    _, result = measured(tmp_path, **arguments, **options, training=training)
     order = result.quantities["frequency-correlation"]
     assert order.value > 0.7
     assert order.p < 0.05
@@ -144,7 +144,7 @@ def test_what_has_no_picture_is_refused(options, message, tmp_path):
 
 
 def in_the_plane(generator):
-    """Points of a square, all of one class in the training part."""
+    """Points of a square, all of one class in the training split."""
     inputs = torch.rand(20, 2, generator=generator, device="cpu")
     labels = torch.arange(20, device="cpu") // 12
     return (inputs[:12], labels[:12]), (inputs[12:], labels[12:])
@@ -158,16 +158,16 @@ def of_zeros(shape, outputs):
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("arguments", "message"),
     [
         ({"architecture": {"name": "import", "factory": of_zeros}}, "kernel is zero to rounding"),
         ({"dataset": {"name": "import", "factory": in_the_plane}}, "labels of 12 samples are all"),
     ],
 )
-def test_what_has_no_eigenfunctions_is_refused(parts, message, tmp_path):
+def test_what_has_no_eigenfunctions_is_refused(arguments, message, tmp_path):
     small = {"dataset": "disk:train=12,test=4", "grid_points": 4, "leading": 2, "trainings": 2}
     with pytest.raises(penchant.Error, match=message):
-        measured(tmp_path, **{**small, "eval_steps": [0], "training": {"steps": 0}, **parts})
+        measured(tmp_path, **{**small, "eval_steps": [0], "training": {"steps": 0}, **arguments})
 
 
 def test_deep_networks_have_the_same_numbers_in_single_and_double_precision(tmp_path):

@@ -104,8 +104,8 @@ def test_parts_of_layers_have_traces_that_add_up():
 
 
 def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
-    parts = {"dtype": "float64", "samples": 10, "groups": 5, "store_kernel": True}
-    context = testing.context("tangent-kernel", tmp_path, training={"steps": 0}, **parts)
+    arguments = {"dtype": "float64", "samples": 10, "groups": 5, "store_kernel": True}
+    context = testing.context("tangent-kernel", tmp_path, training={"steps": 0}, **arguments)
     result = run(context.options, context)
     network = context.network().double()
     inputs = drawn(context.data.train, 10, context.generator("samples")).inputs.double()
@@ -151,7 +151,7 @@ def test_more_groups_than_pairs_of_samples_are_refused():
 
 
 def nearly_alike(samples=24):
-    """Samples that single precision can hardly tell apart, next to their common part."""
+    """Samples that single precision can hardly tell apart, next to what they have in common."""
     generator = torch.Generator().manual_seed(0)
     inputs = 1 + 1e-6 * torch.randn(samples, 50, generator=generator, dtype=torch.float64)
     return inputs, torch.arange(samples) % 2

@@ -101,9 +101,9 @@ def test_features_of_networks_need_both_axes(tmp_path):
 
 
 def test_a_linear_network_has_the_features_of_its_inputs(tmp_path):
-    parts = {"architecture": "logistic", "dataset": "two-blobs", "dtype": "float64"}
+    arguments = {"architecture": "logistic", "dataset": "two-blobs", "dtype": "float64"}
     options = {"trainings": 2, "train": 20, "noise": 0.0, "rate": 1.0, "descent_steps": 2000}
-    context = testing.context("supernat", tmp_path, **parts, **options)
+    context = testing.context("supernat", tmp_path, **arguments, **options)
     result = run_supernat(context.options, context)
     # least squares on inputs and a constant leaves this error
     order = torch.randperm(200, generator=context.generator("samples", 0))[:20]

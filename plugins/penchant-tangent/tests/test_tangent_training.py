@@ -17,8 +17,8 @@ from penchant_tangent.shared.training_samples import mixture, with_random_labels
 FEW = {"steps": 9, "batch": 16, "learning_rate": 0.1}
 
 
-def measured(folder, **parts):
-    context = testing.context("tangent-training", folder, **{"training": FEW, **parts})
+def measured(folder, **arguments):
+    context = testing.context("tangent-training", folder, **{"training": FEW, **arguments})
     return context, run(context.options, context)
 
 
@@ -29,8 +29,8 @@ def test_steps_are_even_on_a_logarithmic_axis():
 
 
 def test_the_kernel_of_a_linear_model_does_not_change(tmp_path):
-    parts = {"architecture": "logistic", "samples": 12, "evaluations": 3, "trainings": 2}
-    _, result = measured(tmp_path, **parts)
+    arguments = {"architecture": "logistic", "samples": 12, "evaluations": 3, "trainings": 2}
+    _, result = measured(tmp_path, **arguments)
     for name in ("train-effective-rank", "test-cka", "train-largest-eigenvalue"):
         values = result.arrays[name]
         assert np.allclose(values, values[:, :1], rtol=1e-6), name
@@ -39,8 +39,8 @@ def test_the_kernel_of_a_linear_model_does_not_change(tmp_path):
 
 
 def test_a_look_is_the_summary_of_dense_derivatives(tmp_path):
-    parts = {"dtype": "float64", "samples": 6, "eval_steps": [9], "trainings": 2, "ratios": [3]}
-    context, result = measured(tmp_path, **parts)
+    arguments = {"dtype": "float64", "samples": 6, "eval_steps": [9], "trainings": 2, "ratios": [3]}
+    context, result = measured(tmp_path, **arguments)
     found = []
     for number in range(2):
         easy = mixture(context.options, context, 0.0, number).easy
@@ -63,8 +63,8 @@ def test_a_look_is_the_summary_of_dense_derivatives(tmp_path):
 
 
 def test_random_labels_align_as_the_null_says_before_training(tmp_path):
-    parts = {"noise_shares": [1.0], "trainings": 12, "eval_steps": [0], "samples": 40}
-    _, result = measured(tmp_path, **parts)
+    arguments = {"noise_shares": [1.0], "trainings": 12, "eval_steps": [0], "samples": 40}
+    _, result = measured(tmp_path, **arguments)
     away = result.arrays["train-cka"] - result.arrays["train-cka-null"]
     assert abs(away[0, 0]) < 3 * result.arrays["train-cka-stderr"][0, 0]
     # test labels are not random
@@ -76,9 +76,9 @@ DIGITS = "digits:per_class=20,test_per_class=10"
 
 
 def test_an_untrained_network_has_no_lead_of_easy_samples(tmp_path):
-    parts = {"dataset": DIGITS, "difficult_samples": 40, "samples": 40, "trainings": 3}
+    arguments = {"dataset": DIGITS, "difficult_samples": 40, "samples": 40, "trainings": 3}
     mlp = {"architecture": "mlp:widths=[20,20]", "training": {"steps": 0}}
-    _, result = measured(tmp_path, **parts, **mlp)
+    _, result = measured(tmp_path, **arguments, **mlp)
     # true labels align with the kernel of an untrained network
     ahead = result.arrays["train-cka"] - result.arrays["difficult-cka"]
     assert ahead[0, 0] > 0.01
@@ -88,22 +88,22 @@ def test_an_untrained_network_has_no_lead_of_easy_samples(tmp_path):
 
 
 def test_the_lead_is_what_training_adds_above_labels_in_random_order(tmp_path):
-    parts = {"noise_shares": [0.0], "easy_samples": 40, "difficult_samples": 20, "samples": 16}
-    _, result = measured(tmp_path, **parts, eval_steps=[0, 4, 9], trainings=2)
+    arguments = {"noise_shares": [0.0], "easy_samples": 40, "difficult_samples": 20, "samples": 16}
+    _, result = measured(tmp_path, **arguments, eval_steps=[0, 4, 9], trainings=2)
     arrays = result.arrays
     above = {}
-    for part in ("train", "difficult"):
-        above[part] = arrays[f"{part}-cka"][0] - arrays[f"{part}-cka-null"][0]
+    for split in ("train", "difficult"):
+        above[split] = arrays[f"{split}-cka"][0] - arrays[f"{split}-cka-null"][0]
     ahead = above["train"] - above["difficult"]
     expected = np.mean([0, ahead[1] - ahead[0], ahead[2] - ahead[0]])
     assert result.quantities["easy-lead-0"].value == pytest.approx(expected)
 
 
-def of_depth(folder, depth, **parts):
+def of_depth(folder, depth, **arguments):
     widths = [60] * depth
     looked = {"samples": 40, "eval_steps": [0], "trainings": 2, "training": {"steps": 0}}
     mlp = {"architecture": f"mlp:widths={widths}", "dataset": DIGITS}
-    return measured(folder, **mlp, **looked, **parts)
+    return measured(folder, **mlp, **looked, **arguments)
 
 
 @pytest.mark.parametrize("depth", [9, 12, 15])
@@ -126,8 +126,13 @@ def test_every_look_at_rounding_is_warned_of(tmp_path, monkeypatch):
 
 
 def test_errors_of_few_trainings_have_their_degrees_of_freedom(tmp_path):
-    parts = {"samples": 8, "eval_steps": [0, 9], "trainings": 3, "noise_shares": [0.0, 0.5, 1.0]}
-    context, result = measured(tmp_path, **parts)
+    arguments = {
+        "samples": 8,
+        "eval_steps": [0, 9],
+        "trainings": 3,
+        "noise_shares": [0.0, 0.5, 1.0],
+    }
+    context, result = measured(tmp_path, **arguments)
     quantities = result.quantities
     for name in ("cka-change-0", "effective-rank-final-0", "train-accuracy-0.5"):
         assert quantities[name].df == 2, name
@@ -142,8 +147,8 @@ def test_errors_of_few_trainings_have_their_degrees_of_freedom(tmp_path):
 
 
 def test_the_uncentred_alignment_has_the_null_of_labels_in_random_order(tmp_path):
-    parts = {"samples": 12, "eval_steps": [9], "trainings": 2}
-    context, result = measured(tmp_path, **parts)
+    arguments = {"samples": 12, "eval_steps": [9], "trainings": 2}
+    context, result = measured(tmp_path, **arguments)
     found = result.quantities["cka-uncentred-final-0"]
     assert found.value == pytest.approx(result.arrays["train-cka-uncentred"][0, -1])
     assert found.null == pytest.approx(result.arrays["train-cka-uncentred-null"][0, -1])
@@ -174,17 +179,17 @@ def test_shares_of_random_labels_are_nested():
 
 def test_a_training_that_stops_early_stays_as_it_is(tmp_path):
     soon = {"epochs": 20, "batch": 30, "learning_rate": 0.5, "until_loss": 0.5}
-    parts = {"training": soon, "samples": 4, "evaluations": 8, "trainings": 2}
-    _, result = measured(tmp_path, **parts)
+    arguments = {"training": soon, "samples": 4, "evaluations": 8, "trainings": 2}
+    _, result = measured(tmp_path, **arguments)
     assert result.arrays["train-cka"].shape == (1, len(result.arrays["steps"]))
     assert result.arrays["train-cka"][0, -1] == result.arrays["train-cka"][0, -2]
 
 
 def test_difficult_samples_may_come_from_another_dataset(tmp_path):
     near = {"name": "digits", "per_class": 8, "test_per_class": 4}
-    parts = {"dataset": near, "samples": 8, "eval_steps": [0, 2], "trainings": 2}
+    arguments = {"dataset": near, "samples": 8, "eval_steps": [0, 2], "trainings": 2}
     other = {"difficult_data": "digits", "difficult_samples": 20, "training": {"steps": 2}}
-    context, result = measured(tmp_path, **parts, **other)
+    context, result = measured(tmp_path, **arguments, **other)
     made = mixture(context.options, context, 0.0, 0)
     assert len(made.easy.labels) == 80
     assert len(made.difficult.labels) == 20

@@ -38,9 +38,9 @@ def run(tmp_path):
 
 
 def measured(folder, **options):
-    parts = {"architecture": Net, "dataset": ((X, Y), (X, Y)), "executor": "serial"}
+    arguments = {"architecture": Net, "dataset": ((X, Y), (X, Y)), "executor": "serial"}
     return penchant.measure(
-        "tangent-training", **parts, weights=folder, **{"samples": 20, **options}
+        "tangent-training", **arguments, weights=folder, **{"samples": 20, **options}
     )
 
 
@@ -70,7 +70,7 @@ def test_batches_of_all_samples_have_the_trace_of_all(run):
         return torch.func.functional_call(network, parameters, (x,))
 
     jacobian = torch.func.jacrev(outputs)(names, X.double())
-    trace = sum(float(part.square().sum()) for part in jacobian.values())
+    trace = sum(float(each.square().sum()) for each in jacobian.values())
     assert found.arrays["train-mean-eigenvalue"][0, 0] == pytest.approx(trace / 240, rel=1e-5)
     assert found.arrays["train-mean-eigenvalue-stderr"][0, 0] > 0
 

@@ -17,8 +17,8 @@ from penchant_numerics.safety import safe
 from penchant_numerics.streamed import stream
 from penchant_numerics.trainer import Trainer
 from penchant_testing import checks
+from penchant_testing.builders import experiment
 from penchant_testing.on_cuda import has_tested_device, on_tested_device
-from penchant_testing.parts import experiment
 from torch import nn
 
 pytestmark = [

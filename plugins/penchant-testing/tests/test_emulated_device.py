@@ -10,8 +10,8 @@ from penchant_numerics import memory
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.safety import safe
 from penchant_testing import checks
+from penchant_testing.builders import experiment
 from penchant_testing.on_device import check_on_device
-from penchant_testing.parts import experiment
 from torch import nn
 
 NAD = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
@@ -129,8 +129,8 @@ def test_work_is_halved_until_it_fits(hidden):
     rows = numbers(64, 256)
 
     def grams(size):
-        parts = [part @ part.T for part in rows.to("emulated").split(size)]
-        return sum(float(each.diagonal().sum()) for each in parts)
+        products = [each @ each.T for each in rows.to("emulated").split(size)]
+        return sum(float(each.diagonal().sum()) for each in products)
 
     with (
         testing.emulated_device(limit=rows.nbytes + 10_000, hidden=hidden),
@@ -279,10 +279,10 @@ def penchant_probes():
 
 def test_conformance_names_the_line_of_an_operator_without_an_order(tmp_path, install):
     install("unordered", UNORDERED)
-    parts = {"architecture": "mlp:widths=[4]", "shape": [3], "figures": False}
-    expected = checks.small_run("unordered", tmp_path / "here", parts)
+    arguments = {"architecture": "mlp:widths=[4]", "shape": [3], "figures": False}
+    expected = checks.small_run("unordered", tmp_path / "here", arguments)
     with pytest.raises(AssertionError, match=r"cumsum in .*penchant_unordered.*run"):
-        check_on_device("unordered", tmp_path / "there", parts, expected)
+        check_on_device("unordered", tmp_path / "there", arguments, expected)
 
 
 def test_blocks_of_hessian_products_are_one_product_on_a_device():

@@ -12,32 +12,32 @@ from penchant.plugins import discovery
 from penchant_numerics import gpus
 from penchant_testing import checks, on_cuda
 
-PARTS = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
+ARGUMENTS = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
 
 
 @pytest.fixture()
 def expected(tmp_path):
     pytest.importorskip("penchant_nad")
-    return checks.small_run("nad", tmp_path / "here", {**PARTS, "figures": False})
+    return checks.small_run("nad", tmp_path / "here", {**ARGUMENTS, "figures": False})
 
 
 def test_a_probe_on_a_device_is_compared_and_timed(tmp_path, expected, monkeypatch):
     table = tmp_path / "table.txt"
     monkeypatch.setenv(on_cuda.TABLE, str(table))
     with testing.emulated_device():
-        on_cuda.check_on_cuda("nad", tmp_path / "there", PARTS, expected, device="emulated")
+        on_cuda.check_on_cuda("nad", tmp_path / "there", ARGUMENTS, expected, device="emulated")
     assert re.fullmatch(r"nad +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d\n", table.read_text())
 
 
 def test_other_numbers_on_a_device_are_noticed(tmp_path, expected):
-    parts = {**PARTS, "networks": 13}
+    arguments = {**ARGUMENTS, "networks": 13}
     far = {"trace": penchant.Quantity(expected.quantities["trace"].value * 50)}
     wrong = penchant.Result(far, expected.arrays)
     with (
         testing.emulated_device(),
         pytest.raises(AssertionError, match="trace is .* on the device"),
     ):
-        on_cuda.check_on_cuda("nad", tmp_path / "there", parts, wrong, device="emulated")
+        on_cuda.check_on_cuda("nad", tmp_path / "there", arguments, wrong, device="emulated")
 
 
 @pytest.mark.slow

@@ -247,11 +247,11 @@ def penchant_estimators():
     return [Guess]
 """
     install("guess", source)
-    parts = {"architecture": "perceptron", "shape": (4,), "call": {"networks": 4}}
+    arguments = {"architecture": "perceptron", "shape": (4,), "call": {"networks": 4}}
     with pytest.raises(AssertionError, match="guess gave another answer the second time: trace"):
-        testing.check_estimator("guess", **parts)
+        testing.check_estimator("guess", **arguments)
     with pytest.raises(
         penchant.Error,
         match="'guess' must return a penchant_numerics.estimates.Directions, found dict",
     ):
-        testing.check_estimator("guess", **parts, options={"given": False})
+        testing.check_estimator("guess", **arguments, options={"given": False})

@@ -1,4 +1,4 @@
-"""CelebA, from pictures made for it: the parts, the labels, the cut, and every fault named."""
+"""CelebA, from pictures made for it: the splits, the labels, the cut, and every fault named."""
 
 import numpy as np
 import penchant
@@ -12,15 +12,15 @@ from torch.nn import functional
 
 
 def write(root):
-    """Four blue pictures whose middle square is red: two of part 0, one of parts 1 and 2."""
+    """Four blue pictures whose middle square is red: two of split 0, one of splits 1 and 2."""
     folder = root / "celeba" / "img_align_celeba"
     folder.mkdir(parents=True)
     for number in range(4):
         image = Image.new("RGB", (178, 218), (0, 0, 255))
         image.paste((255, 0, 0), (0, 20, 178, 198))
         image.save(folder / f"{number}.png")
-    parts = "0.png 0\n1.png 0\n2.png 1\n3.png 2\n"
-    (folder.parent / "list_eval_partition.txt").write_text(parts)
+    splits = "0.png 0\n1.png 0\n2.png 1\n3.png 2\n"
+    (folder.parent / "list_eval_partition.txt").write_text(splits)
     rows = "4\nBald Male\n0.png -1 1\n1.png -1 -1\n2.png 1 1\n3.png 1 -1\n"
     (folder.parent / "list_attr_celeba.txt").write_text(rows)
     return folder
@@ -83,7 +83,7 @@ def test_lists_that_are_missing_or_short_are_named(tmp_path):
     with pytest.raises(penchant.Error, match="no row for 1.png"):
         draw(tmp_path)
     (folder / "list_eval_partition.txt").write_text("0.png 0\n")
-    with pytest.raises(penchant.Error, match="found no picture of part 2"):
+    with pytest.raises(penchant.Error, match="found no picture of split 2"):
         draw(tmp_path)
     with pytest.raises(penchant.Error, match="celeba: the files are not there") as caught:
         draw(tmp_path / "nowhere")

@@ -78,11 +78,11 @@ def test_pickled_batches_give_the_same(tmp_path):
 
 
 def test_cifar100_has_fine_labels_in_both_formats(tmp_path):
-    for part, seed in (("train", 0), ("test", 1)):
+    for split, seed in (("train", 0), ("test", 1)):
         images, labels = batch(200, classes=100, seed=seed)
-        write_binary(tmp_path / f"binary/cifar-100-binary/{part}.bin", images, labels, coarse=True)
+        write_binary(tmp_path / f"binary/cifar-100-binary/{split}.bin", images, labels, coarse=True)
         write_pickle(
-            tmp_path / f"pickled/cifar-100-python/{part}", images, labels, key=b"fine_labels"
+            tmp_path / f"pickled/cifar-100-python/{split}", images, labels, key=b"fine_labels"
         )
     one, two = draw(Cifar100, tmp_path / "binary"), draw(Cifar100, tmp_path / "pickled")
     assert one.classes == 100 and one.train.labels.tolist() == [*range(100)] * 2
@@ -179,8 +179,8 @@ def test_sizes_that_are_no_whole_number_of_records_are_refused(tmp_path, size):
 
 
 def test_cifar100_records_are_one_byte_longer(tmp_path):
-    for part in ("train", "test"):
-        write_binary(tmp_path / f"cifar-100-binary/{part}.bin", *batch(10))
+    for split in ("train", "test"):
+        write_binary(tmp_path / f"cifar-100-binary/{split}.bin", *batch(10))
     with pytest.raises(
         penchant.Error, match="found 30730 bytes, expected a whole number of records of 3074 bytes"
     ):

@@ -24,13 +24,13 @@ LOAD = {Cifar2: cifar2.load, Cifar10: cifar10.load, Kmnist: kmnist.load}
 def idx_files():
     """Small files under the official names."""
     images, labels = np.zeros((10, 28, 28), np.uint8), np.arange(10, dtype=np.uint8)
-    for part in ("train", "t10k"):
+    for split in ("train", "t10k"):
         yield (
-            f"{part}-images-idx3-ubyte.gz",
+            f"{split}-images-idx3-ubyte.gz",
             gzip.compress(struct.pack(">IIII", 0x0803, *images.shape) + images.tobytes()),
         )
         yield (
-            f"{part}-labels-idx1-ubyte.gz",
+            f"{split}-labels-idx1-ubyte.gz",
             gzip.compress(struct.pack(">II", 0x0801, 10) + labels.tobytes()),
         )
 

@@ -92,13 +92,13 @@ def test_every_sample_is_as_likely():
 
 
 @pytest.mark.parametrize(
-    ("option", "part"), [("per_class", "training"), ("test_per_class", "test")]
+    ("option", "split"), [("per_class", "training"), ("test_per_class", "test")]
 )
-def test_more_than_there_are_is_refused(option, part):
+def test_more_than_there_are_is_refused(option, split):
     _, load = made(train=300, test=300, **{option: 101})
     with pytest.raises(
         penchant.Error,
-        match=f"^{option} must be at most 100, the {part} samples of class 0, found 101",
+        match=f"^{option} must be at most 100, the {split} samples of class 0, found 101",
     ):
         load()
 

@@ -22,16 +22,16 @@ def generator(seed=0):
 
 
 def write(root):
-    """Twenty images of each part whose brightness tells their digit."""
+    """Twenty images of each split whose brightness tells their digit."""
     folder = root / "mnist"
     folder.mkdir()
     digits = (np.arange(20) % 10).astype(np.uint8)
     images = np.broadcast_to(digits[:, None, None] * GRAY, (20, 28, 28)).astype(np.uint8)
-    for part in ("train", "t10k"):
+    for split in ("train", "t10k"):
         for kind, values in (("images-idx3", images), ("labels-idx1", digits)):
             header = struct.pack(">I", 0x0800 | values.ndim)
             lengths = struct.pack(f">{values.ndim}I", *values.shape)
-            (folder / f"{part}-{kind}-ubyte").write_bytes(header + lengths + values.tobytes())
+            (folder / f"{split}-{kind}-ubyte").write_bytes(header + lengths + values.tobytes())
     return folder
 
 

@@ -77,7 +77,7 @@ class Measure(TrainerCallback):
     Args:
         probe: A probe that takes a trained network.
         every: Steps between two measurements.
-        output: The part of what the model returns that is its output.
+        output: The entry of what the model returns that is its output.
         **given: What `penchant.measure` takes beside the architecture: dataset, options.
     """
 

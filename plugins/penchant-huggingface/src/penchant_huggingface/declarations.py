@@ -90,7 +90,7 @@ class Texts(penchant.Dataset):
     path: str = penchant.option(help="a folder that datasets saved, or a file")
     tokenizer: str = penchant.option(
         "bytes",
-        "bytes, characters (those of the training part), or a folder or tokenizer.json on disk",
+        "bytes, characters (those of the training split), or a folder or tokenizer.json on disk",
     )
     length: int = penchant.option(64, "tokens of a sequence", at_least=1)
     train: int = penchant.option(256, "training sequences, drawn by the seed", at_least=1)

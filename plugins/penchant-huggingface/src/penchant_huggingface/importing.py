@@ -8,7 +8,7 @@ from types import ModuleType
 import penchant
 import torch
 
-# As torchvision declares them: its Python part asks whether they exist, no model here calls them.
+# As torchvision declares them: its Python code asks whether they exist, no model here calls them.
 SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",

@@ -1,4 +1,4 @@
-"""Data whose parts have names, as Hugging Face's have: columns, rows of dicts, train and test."""
+"""Data with names, as those of Hugging Face: columns, rows of dicts, train and test."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def together(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return torch.stack([torch.as_tensor(columns[name]) for name in names], dim=-2)
 
 
-def train_and_test(parts: Mapping[str, Any]) -> tuple[Any, Any] | None:
-    """The two parts of a dict of datasets; None where it is one of columns.
+def train_and_test(splits: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """The two splits of a dict of datasets; None where it is one of columns.
 
     Raises:
-        Error: It has a train part and no test part.
+        Error: It has a train split and no test split.
     """
-    if "train" not in parts:
+    if "train" not in splits:
         return None
-    if "test" not in parts:
-        names = map(str, parts)
+    if "test" not in splits:
+        names = map(str, splits)
         listed = ", ".join(names)
         hint = "give (train, test)"
-        raise Error(f"the data have the parts {listed}, expected train and test; {hint}")
-    return parts["train"], parts["test"]
+        raise Error(f"the data have the splits {listed}, expected train and test; {hint}")
+    return splits["train"], splits["test"]
 
 
 class Rows:

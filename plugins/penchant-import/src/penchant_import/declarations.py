@@ -41,7 +41,7 @@ class ImportedArchitecture(Architecture):
 
     input_names: tuple[str, ...] = option(
         (),
-        "names by which it takes the parts of an input of several, such as "
+        "names by which it takes an input of several tensors, such as "
         '["input_ids", "attention_mask"]; none: one input, by position',
     )
     inputs_from: str | None = option(

@@ -105,9 +105,9 @@ def load(options: ImportedDataset, generator: Any) -> Any:
     # Whatever it is, it becomes pairs of inputs and labels.
     conventions: dict[str, str] = {}
     warnings: list[str] = []
-    parts = [_read(part, conventions, warnings) for part in _parts(source)]
-    inputs, read = zip(*parts)
-    # Classes of all parts are numbered together.
+    splits = [_read(split, conventions, warnings) for split in _splits(source)]
+    inputs, read = zip(*splits)
+    # Classes of all splits are numbered together.
     labels, classes = numbered(read, conventions, _positions(inputs[0]), options.classes)
     if options.classes is not None:
         if not classes or options.classes < classes:
@@ -159,15 +159,15 @@ def _is_factory(source: Any) -> bool:
     return callable(source) and not hasattr(source, "__getitem__")
 
 
-def _parts(source: Any) -> tuple[Any, ...]:
-    """Train and test parts, or all samples as the only one."""
+def _splits(source: Any) -> tuple[Any, ...]:
+    """Train and test splits, or all samples as the only one."""
     everything = (source,)
     if isinstance(source, Mapping):
         return train_and_test(source) or everything
     pair = isinstance(source, (tuple, list)) and len(source) == 2
     if not pair:
         return everything
-    # Arrays, and lists of labels or of inputs, are columns; parts are pairs or datasets.
+    # Arrays, and lists of labels or of inputs, are columns; splits are pairs or datasets.
     first, second = source
     arrays = hasattr(first, "dtype") or hasattr(second, "dtype")
     if arrays or _is_column(second):
@@ -187,7 +187,7 @@ def _read(
     conventions: dict[str, str],
     warnings: list[str],
 ) -> tuple[Any, Any]:
-    """Inputs and labels of one part, from columns, a dataset of samples, or what is streamed."""
+    """Inputs and labels of one split, from columns, a dataset of samples, or what is streamed."""
     names: tuple[str, ...] = ()
     if isinstance(value, Mapping):
         names, label = input_and_label(value)
@@ -336,14 +336,14 @@ def _split(
         members = order
         if group is not None:
             members = order[labels[order] == group]
-        # A class of a single sample stays in the training part.
+        # A class of a single sample stays in the training split.
         count = len(members) // TEST_SHARE or int(len(members) > 1)
         chosen[members[:count]] = True
     # Every class has a single sample: one of them is tested with all the same.
     if not chosen.any():
         chosen[order[0]] = True
     how = "of every class, " if whole else ""
-    conventions["test part"] = f"one in {TEST_SHARE} samples {how}drawn with the seed"
+    conventions["test split"] = f"one in {TEST_SHARE} samples {how}drawn with the seed"
     train = (inputs[~chosen], labels[~chosen])
     test = (inputs[chosen], labels[chosen])
     return [train, test]

@@ -1,4 +1,4 @@
-"""What a network is given: parts of an input by name, or what one of its layers would give.
+"""What a network is given: entries of an input by name, or what one of its layers would give.
 
 Its `forward` is called with what it takes, so that names of its parameters stay what they are, and
 hooks of the network see the inputs as they are given.
@@ -53,7 +53,7 @@ def begin_at(network: Any, name: str, shape: tuple[int, ...]) -> None:
 
 
 class _Split:
-    """A network in two parts; the first is used by `embed`, the second by calls of the network."""
+    """A network in two stages; the first is used by `embed`, the second by calls of the network."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape  # of one input of the whole network
@@ -74,7 +74,7 @@ class _Split:
             self.embedding, self.found = False, None
 
     def forward(self, forward: Callable[..., Any], given: Any) -> Any:
-        """Keep what was given, and let the first part run on zeros."""
+        """Keep what was given, and let the first stage run on zeros."""
         import torch
 
         if self.embedding:

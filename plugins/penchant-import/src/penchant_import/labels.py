@@ -44,15 +44,15 @@ def read_labels(values: Any) -> Any:
 
 
 def numbered(
-    parts: Sequence[Any],
+    splits: Sequence[Any],
     conventions: dict[str, str],
     positions: int | None = None,
     classes: int | None = None,
 ) -> tuple[list[Any], int]:
-    """Labels of all parts of a dataset, as tensors, and the number of classes; 0 for numbers.
+    """Labels of all splits of a dataset, as tensors, and the number of classes; 0 for numbers.
 
     Args:
-        parts: Labels of each part, as `read_labels` gives them.
+        splits: Labels of each split, as `read_labels` gives them.
         conventions: Gets a line about what was done with them.
         positions: Positions of an input, each of which may have a label; None: it has none.
         classes: How many classes there are; None: those that occur.
@@ -60,28 +60,28 @@ def numbered(
     Raises:
         Error: What they mean is not clear.
     """
-    texts = [isinstance(part, list) for part in parts]
+    texts = [isinstance(each, list) for each in splits]
     if all(texts):
-        return _of_text(parts, conventions)
+        return _of_text(splits, conventions)
     if any(texts):
         raise Error("labels of one split are text, those of the other are not")
-    if any(part.is_floating_point() for part in parts):
-        _tell_of_numbers(parts, conventions)
-        return list(parts), 0
+    if any(each.is_floating_point() for each in splits):
+        _tell_of_numbers(splits, conventions)
+        return list(splits), 0
     # Whole numbers: one per sample is its class, several need a closer check.
-    ndim = parts[0].ndim
-    if any(part.ndim != ndim for part in parts):
+    ndim = splits[0].ndim
+    if any(each.ndim != ndim for each in splits):
         raise Error("labels of train and test have different shapes, expected the same")
     if ndim == 1:
-        whole = [part.long() for part in parts]
+        whole = [each.long() for each in splits]
         return whole, _counted(whole, classes)
-    return _of_rows(parts, conventions, positions)
+    return _of_rows(splits, conventions, positions)
 
 
-def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[list[Any], int]:
+def _of_text(splits: Sequence[list[str]], conventions: dict[str, str]) -> tuple[list[Any], int]:
     import torch
 
-    names = sorted(set().union(*parts))
+    names = sorted(set().union(*splits))
     numbers = {name: number for number, name in enumerate(names)}
     # The convention says which class is which, as far as there is room.
     listed = ", ".join(names[:_SHOWN])
@@ -89,35 +89,35 @@ def _of_text(parts: Sequence[list[str]], conventions: dict[str, str]) -> tuple[l
         listed += ", ..."
     conventions["labels"] = f"text, numbered in alphabetical order: {listed}"
     indices = []
-    for part in parts:
-        classes = [numbers[name] for name in part]
+    for each in splits:
+        classes = [numbers[name] for name in each]
         indices.append(torch.tensor(classes, device="cpu"))
     return indices, len(names)
 
 
 def _of_rows(
-    parts: Sequence[Any], conventions: dict[str, str], positions: int | None
+    splits: Sequence[Any], conventions: dict[str, str], positions: int | None
 ) -> tuple[list[Any], int]:
     """Whole numbers in rows: a column of classes, one-hot, or a class for each position."""
-    lengths = parts[0].shape[1:]
+    lengths = splits[0].shape[1:]
     rows = len(lengths) == 1
     if rows and lengths[0] == 1:
-        column = [part[:, 0].long() for part in parts]
+        column = [each[:, 0].long() for each in splits]
         conventions["labels"] = "a column of classes"
         return column, _counted(column)
-    if rows and all(_is_one_hot(part) for part in parts):
-        classes = [part.long().argmax(1) for part in parts]
+    if rows and all(_is_one_hot(each) for each in splits):
+        classes = [each.long().argmax(1) for each in splits]
         conventions["labels"] = "one-hot rows, read as classes"
         return classes, int(lengths[0])
     if rows and lengths[0] == positions:
-        whole = [part.long() for part in parts]
+        whole = [each.long() for each in splits]
         from penchant_numerics.sequences import IGNORED
 
-        known = [part[part != IGNORED] for part in whole]
-        if all(len(part) for part in known):
+        known = [each[each != IGNORED] for each in whole]
+        if all(len(each) for each in known):
             conventions["labels"] = "a class for each position of a sequence, -100 for none"
             # Tokens that do not occur are classes as well.
-            return whole, max(int(part.max()) for part in known) + 1
+            return whole, max(int(each.max()) for each in known) + 1
     # Neither: their meaning is unknown.
     size = " x ".join(map(str, lengths))
     actual = f"labels are whole numbers, {size} per sample, and not one-hot"
@@ -134,19 +134,19 @@ def _is_one_hot(rows: Any) -> bool:
     return bool(single.all())
 
 
-def _tell_of_numbers(parts: Sequence[Any], conventions: dict[str, str]) -> None:
+def _tell_of_numbers(splits: Sequence[Any], conventions: dict[str, str]) -> None:
     """Floating-point numbers are fitted as they are, also where they look like classes."""
-    for part in parts:
-        whole = part == part.round()
+    for each in splits:
+        whole = each == each.round()
         if not whole.all():
             return
     conventions["labels"] = "numbers to be fitted, although all are whole; integers are classes"
 
 
-def _counted(parts: Sequence[Any], classes: int | None = None) -> int:
+def _counted(splits: Sequence[Any], classes: int | None = None) -> int:
     """How many classes there are; labels must count from 0, unless `classes` is given."""
-    lowest = min(int(part.min()) for part in parts)
-    highest = max(int(part.max()) for part in parts)
+    lowest = min(int(each.min()) for each in splits)
+    highest = max(int(each.max()) for each in splits)
     if lowest > 0 and classes is None:
         raise Error(
             f"labels run from {lowest} to {highest}, expected classes that count from 0: subtract "

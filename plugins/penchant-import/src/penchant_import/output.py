@@ -1,4 +1,4 @@
-"""Which part of what a network returns is its output: a name, a position, one of several numbers.
+"""Which entry of what a network returns is its output: a name, a position, one of several numbers.
 
 The choice is a hook of the network, so that names of its parameters stay what they are.
 """
@@ -16,11 +16,11 @@ Unit = int | tuple[int, ...] | None
 
 
 def choose(network: Any, output: str | None, unit: Unit) -> None:
-    """Let a network give a part of what it returns.
+    """Let a network return one entry of what it returns.
 
     Args:
         network: The network; it is changed.
-        output: The part: a key of a dict, an attribute such as logits, a position such as "0".
+        output: The entry: a key of a dict, an attribute such as logits, a position such as "0".
         unit: Of several numbers per sample the only one that is used: its position along each axis.
     """
     if output is None and unit is None:
@@ -52,5 +52,5 @@ def _part(returned: object, name: str) -> Any:
     if name not in entries:
         kind = type(returned).__name__
         near = suggestion(name, entries)
-        raise Error(f"the network returns a {kind} without a part {name!r}{near}")
+        raise Error(f"the network returns a {kind} without an entry {name!r}{near}")
     return entries[name]

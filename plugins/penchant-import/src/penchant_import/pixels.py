@@ -38,7 +38,7 @@ def scaled(inputs: Any, conventions: dict[str, str], warnings: list[str]) -> Any
     """Inputs as numbers: bytes are pixels, whole numbers stay whole, others keep their values.
 
     Args:
-        inputs: All inputs of a part.
+        inputs: All inputs of a split.
         conventions: Gets a line about what was done with them.
         warnings: Gets what looks like a mistake.
 

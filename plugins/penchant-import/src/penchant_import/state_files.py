@@ -1,6 +1,6 @@
 """Checkpoint files of others: tensors and plain numbers are read, nothing in a file is executed.
 
-A file is one that `torch.save` wrote, a safetensors file, or the index of one in several parts.
+A file is one that `torch.save` wrote, a safetensors file, or the index of one in several files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from penchant.errors import Error
 
-INDEX = ".index.json"  # the ending of a file that says which part holds which tensor
+INDEX = ".index.json"  # the ending of a file that says which file holds which tensor
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _ADVICE = re.compile(r"weights.only|torch\.load|PyTorch 2|file can still be loaded", re.IGNORECASE)
 # What pickles of tensors call; everything else in a file is replaced by an `_Ignored`.
@@ -32,7 +32,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     """Tensors and plain containers from a file, on the host.
 
     Args:
-        path: A file of `torch.save`, a safetensors file, or an index of parts.
+        path: A file of `torch.save`, a safetensors file, or an index of several files.
 
     Returns:
         What it holds. Objects of classes that are not torch's, such as the hyper-parameters that
@@ -40,7 +40,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     """
     try:
         if path.name.endswith(INDEX):
-            return _read_parts(path)
+            return _read_indexed(path)
         if path.suffix == ".safetensors":
             return _read_safetensors(path)
         state = _read_pickled(path)
@@ -142,34 +142,34 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     return dict(load_file(path, device="cpu"))
 
 
-def _read_parts(path: Path) -> dict[str, Any]:
-    """Tensors of all parts that an index names."""
+def _read_indexed(path: Path) -> dict[str, Any]:
+    """Tensors of all files that an index names."""
     index = json.loads(path.read_text())
-    parts = collections.defaultdict(list)
+    names_of = collections.defaultdict(list)
     for name, file in index["weight_map"].items():
-        # A part is beside its index: no path leads out of the folder.
+        # Files are beside their index: no path leads out of the folder.
         if Path(file).name != file:
-            raise Error(f"{path} names a part {file!r}, expected a file of the same folder")
-        parts[file].append(name)
+            raise Error(f"{path} names {file!r}, expected a file of the same folder")
+        names_of[file].append(name)
     found = {}
-    for file, names in sorted(parts.items()):
-        part = path.with_name(file)
-        if not part.is_file():
-            raise Error(f"{path} names a part {file!r}, which is not there")
-        tensors = read_tensors(part)
+    for file, names in sorted(names_of.items()):
+        shard = path.with_name(file)
+        if not shard.is_file():
+            raise Error(f"{path} names {file!r}, which does not exist")
+        tensors = read_tensors(shard)
         if lacking := sorted(set(names) - tensors.keys()):
-            raise Error(f"{part} lacks {', '.join(lacking)}, which {path.name} says it holds")
+            raise Error(f"{shard} lacks {', '.join(lacking)}, which {path.name} says it holds")
         found.update({name: tensors[name] for name in names})
     return found
 
 
 def files_read(path: Path) -> list[Path]:
-    """The files that a checkpoint consists of: itself, and the parts that an index names."""
+    """The files that a checkpoint consists of: itself, and the files that an index names."""
     if not path.name.endswith(INDEX):
         return [path]
     try:
         names = json.loads(path.read_text())["weight_map"].values()
     except (ValueError, KeyError, AttributeError):
-        return [path]  # told when it is read
-    parts = [path.with_name(Path(name).name) for name in sorted(set(names))]
-    return [path, *[part for part in parts if part.is_file()]]
+        return [path]  # refused when it is read
+    files = [path.with_name(Path(name).name) for name in sorted(set(names))]
+    return [path, *[file for file in files if file.is_file()]]

@@ -112,7 +112,7 @@ def _trajectory(
 
 
 def _content(files: Iterable[Path]) -> tuple[str, ...]:
-    """Every file that is read: a state in several parts has an index beside them."""
+    """Every file that is read: a state in several files has an index beside them."""
     return tuple(str(path) for file in files for path in files_read(file))
 
 

@@ -12,9 +12,10 @@ The whole test of a plugin's conformance is one line; each property of each comp
     )
 
 `small` holds, for each component that needs it, options that make it small. For tests of numbers
-there are real parts to build them from: `architecture`, `dataset`, `context`, `seed`.
+there are functions that build what they need: `architecture`, `dataset`, `context`, `seed`.
 """
 
+from penchant_testing.builders import architecture, context, dataset, seed
 from penchant_testing.checks import (
     assert_same,
     check_architecture,
@@ -27,7 +28,6 @@ from penchant_testing.claims import Claim, claims
 from penchant_testing.conformance import conformance, label, registrations
 from penchant_testing.emulated_device import Counts, emulated_device
 from penchant_testing.executors import check_executor
-from penchant_testing.parts import architecture, context, dataset, seed
 from penchant_testing.strictness import no_trace, strict_devices
 from penchant_testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
 

@@ -26,7 +26,7 @@ from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant_report.figures import figures_of, headline_of
 
-from penchant_testing.parts import architecture, context, dataset, experiment
+from penchant_testing.builders import architecture, context, dataset, experiment
 from penchant_testing.same_estimates import difference
 from penchant_testing.strictness import no_trace, strict_devices
 
@@ -162,13 +162,13 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
         first = dataset(table, seed=0)
         other = dataset(table, seed=1)
         second = dataset(table, seed=0)
-    for part in ("train", "test"):
-        one = getattr(first, part)
-        two = getattr(second, part)
+    for split in ("train", "test"):
+        one = getattr(first, split)
+        two = getattr(second, split)
         same_inputs = torch.equal(one.inputs, two.inputs)
-        assert same_inputs, f"{name}: other {part} inputs for the same seed"
+        assert same_inputs, f"{name}: other {split} inputs for the same seed"
         same_labels = torch.equal(one.labels, two.labels)
-        assert same_labels, f"{name}: other {part} labels for the same seed"
+        assert same_labels, f"{name}: other {split} labels for the same seed"
     # Another seed draws others, unless nothing is drawn.
     one, two = first.train, other.train
     alike = one.inputs.shape == two.inputs.shape
@@ -179,13 +179,13 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
     return first
 
 
-def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
+def check_estimator(name: str, folder: Path | None = None, **arguments: Any) -> Any:
     """An estimator answers what its role says, the same twice, and leaves no trace.
 
     Args:
         name: Its name.
         folder: Where its shards go.
-        **parts: `architecture`, `dataset`, `shape` and so on; `options` of the estimator, and
+        **arguments: `architecture`, `dataset`, `shape` and so on; `options` of the estimator, and
             `call`: what it is called with.
 
     Returns:
@@ -194,16 +194,16 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
     cls: Any = discovery.load().find("estimator", name).component
     role = role_of(cls)
     assert role is not None
-    carrier = _carrier(role.name, name, parts)
-    call = parts.pop("call", {})
-    options = parts.pop("options", {})
+    carrier = _carrier(role.name, name, arguments)
+    call = arguments.pop("call", {})
+    options = arguments.pop("options", {})
     estimators = {role.name: {"name": name, **options}}
     answers = []
     with no_trace():
         for attempt in ("first", "second"):
             # A folder of its own each time: shards of the first must not answer for the second.
             own = folder / attempt if folder is not None else None
-            scope = context(carrier, own, estimators=estimators, **parts)
+            scope = context(carrier, own, estimators=estimators, **arguments)
             estimate = scope.estimator(role)
             answers.append(estimate(**call))
     first, again = answers
@@ -212,9 +212,9 @@ def check_estimator(name: str, folder: Path | None = None, **parts: Any) -> Any:
     return first
 
 
-def _carrier(role: str, name: str, parts: Mapping[str, Any]) -> Any:
+def _carrier(role: str, name: str, arguments: Mapping[str, Any]) -> Any:
     """A probe that does nothing but carry one estimator."""
-    axes = [axis for axis in AXES if axis in parts]
+    axes = [axis for axis in AXES if axis in arguments]
     members = {
         "__doc__": "Carries an estimator.",
         "name": "carrier",
@@ -232,20 +232,20 @@ def carried(options: Any, context: Any) -> Result:
     return Result()
 
 
-def small_run(name: str, folder: Path, parts: Mapping[str, Any]) -> Result:
+def small_run(name: str, folder: Path, arguments: Mapping[str, Any]) -> Result:
     """One small run of a probe in this process, strict about devices and traces.
 
     Args:
         name: The probe's name.
         folder: The run folder.
-        parts: What it is given, and its options.
+        arguments: What it is given, and its options.
 
     Returns:
         Its result.
     """
     registration = discovery.load().find("probe", name)
     package = registration.package
-    raw = experiment(name, parts)
+    raw = experiment(name, arguments)
     raw["executor"] = "serial"
     with no_trace(), strict_devices(package):
         finished = run(raw, out=folder)
@@ -411,25 +411,25 @@ def _is_labelled(axes: Any) -> bool:
     return bool(own or shared)
 
 
-def check_probe(name: str, folder: Path, *, processes: bool = False, **parts: Any) -> Result:
+def check_probe(name: str, folder: Path, *, processes: bool = False, **arguments: Any) -> Result:
     """Runs a probe small, twice, and on request in processes.
 
     Args:
         name: The probe's name.
         folder: Where the runs go.
         processes: Also compare with two worker processes.
-        **parts: `architecture`, `dataset`, `estimators`, `training`, `shape`, `outputs`, `seed`
+        **arguments: `architecture`, `dataset`, `estimators`, `training`, `shape`, `outputs`, `seed`
             and the probe's options; axes that it needs and that are not given are tiny ones.
 
     Returns:
         Its result.
     """
-    first = small_run(name, folder / "serial", parts)
-    undrawn = {**parts, "figures": False}
+    first = small_run(name, folder / "serial", arguments)
+    undrawn = {**arguments, "figures": False}
     again = small_run(name, folder / "again", undrawn)
     assert_same(first, again, "a second run")
     if processes:
-        raw = experiment(name, parts)
+        raw = experiment(name, arguments)
         raw.update(executor="processes", workers=2, figures=False)
         elsewhere = run(raw, out=folder / "processes")
         other = only_result(elsewhere)
@@ -459,8 +459,8 @@ def assert_same(first: Result, second: Result, what: str) -> None:
     assert first.quantities.keys() == second.quantities.keys(), f"{what} gave other quantities"
     for name, quantity in first.quantities.items():
         others = second.quantities[name].numbers
-        for part, number in quantity.numbers.items():
-            value = others.get(part, math.nan)
+        for field, number in quantity.numbers.items():
+            value = others.get(field, math.nan)
             both_missing = math.isnan(number) and math.isnan(value)
             same = number == value or both_missing
-            assert same, f"{what} gave {part} {value} of {name!r}, before {number}"
+            assert same, f"{what} gave {field} {value} of {name!r}, before {number}"

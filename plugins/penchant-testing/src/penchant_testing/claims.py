@@ -55,7 +55,7 @@ class Claim:
 def claims(
     name: str,
     folder: Path,
-    parts: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     seeds: Iterable[int] = SEEDS,
 ) -> list[Claim]:
     """Claimed errors of a probe's quantities beside their spread over seeds.
@@ -63,26 +63,26 @@ def claims(
     Args:
         name: The probe's name.
         folder: Where the runs go.
-        parts: What makes it small, as for `conformance`.
+        arguments: What makes it small, as for `conformance`.
         seeds: The seeds.
 
     Returns:
         One claim for each quantity that has a standard error in at least half of the runs.
     """
-    values = _measured(name, folder, parts, seeds)
+    values = _measured(name, folder, arguments, seeds)
     return _compared(values)
 
 
 def _measured(
     name: str,
     folder: Path,
-    parts: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     seeds: Iterable[int],
 ) -> list[dict[str, Quantity]]:
     """Quantities of a small run for each seed."""
     runs = []
     for seed in seeds:
-        options = {**parts, "seed": seed, "figures": False}
+        options = {**arguments, "seed": seed, "figures": False}
         result = small_run(name, folder / str(seed), options)
         runs.append(result.quantities)
     return runs
@@ -124,18 +124,18 @@ def check_claims(
     Args:
         name: The probe's name.
         folder: Where the runs go.
-        runs: Parts that make it small; a quantity is compared in the first that gives its error.
+        runs: Arguments of small runs; a quantity is compared in the first that gives its error.
         expected: Quantities with an error, all of which must be compared.
         unclaimed: Quantity to the reason why its error cannot be compared with this spread.
     """
     reasons = dict(unclaimed or {})
     refused: dict[str, Claim] = {}
-    for number, parts in enumerate(runs):
+    for number, arguments in enumerate(runs):
         subfolder = folder / str(number)
-        measured = _measured(name, subfolder, parts, SEEDS)
+        measured = _measured(name, subfolder, arguments, SEEDS)
         new = _others(_compared(measured), refused)
         if _wrong(new.values(), reasons):
-            measured += _measured(name, subfolder, parts, MORE_SEEDS)
+            measured += _measured(name, subfolder, arguments, MORE_SEEDS)
             new = _others(_compared(measured), refused)
         refused |= new
     # A reason for what is not there would hide a misspelt name.

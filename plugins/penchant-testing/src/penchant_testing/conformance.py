@@ -19,13 +19,13 @@ from penchant.results.records import ResultRecord
 from penchant.results.result import Result
 
 from penchant_testing import checks
+from penchant_testing.builders import experiment, only_job
 from penchant_testing.claims import check_claims
 from penchant_testing.emulated_device import NAME, emulated_device
 from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
 from penchant_testing.on_device import ROUNDING, check_on_device
-from penchant_testing.parts import experiment, only_job
 from penchant_testing.takes import check_takes
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
@@ -88,23 +88,23 @@ def conformance(
 
     Args:
         distribution: The plugin's distribution.
-        small: Component to options that make it small: for a probe the parts of an experiment, or
-            a list of several such, which together show everything it declares; for an architecture
-            `shape` and options; for a dataset its options; for an estimator what `check_estimator`
-            takes. None: only its declaration is tested.
+        small: Component to options that make it small: for a probe arguments of `penchant.measure`,
+            or a list of several such, which together show everything it declares; for an
+            architecture `shape` and options; for a dataset its options; for an estimator what
+            `check_estimator` takes. None: only its declaration is tested.
         conditional: Probe to declared names that no small run produces, each for a reason.
-        claims: Probe to the parts, or a list of several such, with which its errors are compared
+        claims: Probe to arguments, or a list of several such, with which its errors are compared
             with the spread over seeds: what they are over must be drawn again with the seed, and
             no value may be at a bound. Without them these are its small runs. A quantity is
             compared in the first that gives its error.
         unclaimed: Probe to quantities whose errors cannot be compared so, each with its reason.
         without_null: Probe to quantities, or patterns such as `trace-*`, that have no null, each
             with its reason.
-        no_effect: Probe to the parts of a small run in which the effect is absent: an untrained
+        no_effect: Probe to the arguments of a small run in which the effect is absent: an untrained
             network (`training` with `steps = 0`), or shuffled labels. Over twelve seeds no
             quantity may be significant in more than two.
         effects: Probe to quantities that differ from their null in that run, each with its reason.
-        own: Probe to the parts of a small run on a trained network, a trajectory or tokens, where
+        own: Probe to arguments of a small run on a trained network, a trajectory or tokens, if
             its first small run does not fit these.
 
     Returns:
@@ -184,15 +184,15 @@ def _properties(
         yield from _of_a_declaration(registration)
         name = registration.component.name
         # None: too large for a test, so that only its declaration is checked.
-        parts = small.get(name, {})
-        if parts is None:
+        arguments = small.get(name, {})
+        if arguments is None:
             continue
         if registration.component.kind == "probe":
-            runs = _several(parts)
+            runs = _several(arguments)
             probes[name] = runs
             yield from _of_a_probe(registration, runs, exceptions)
         elif name in small.keys() - of_probes or registration.component.kind == "dataset":
-            yield from _of_an_axis(registration, parts)
+            yield from _of_an_axis(registration, arguments)
     # One pool for all of them: starting workers takes longer than most probes.
     if probes:
         check = functools.partial(check_processes, probes)
@@ -212,22 +212,22 @@ def _of_a_declaration(registration: Registration) -> Iterator[Property]:
     yield Property(f"{of}-file-location", location)
 
 
-def _of_an_axis(registration: Registration, parts: Mapping[str, Any]) -> Iterator[Property]:
+def _of_an_axis(registration: Registration, arguments: Mapping[str, Any]) -> Iterator[Property]:
     """Networks are drawn, samples loaded, estimates made, jobs executed."""
     of = label(registration)
     name = registration.component.name
     kind = registration.component.kind
     if kind == "architecture":
-        check = functools.partial(checks.check_architecture, name, **parts)
+        check = functools.partial(checks.check_architecture, name, **arguments)
         yield Property(f"{of}-drawn", _anywhere(check))
     elif kind == "dataset":
-        check = functools.partial(checks.check_dataset, name, **parts)
+        check = functools.partial(checks.check_dataset, name, **arguments)
         yield Property(f"{of}-loaded", _anywhere(check))
     elif kind == "estimator":
-        check = functools.partial(checks.check_estimator, name, **parts)
+        check = functools.partial(checks.check_estimator, name, **arguments)
         yield Property(f"{of}-same-twice", check)
     elif kind == "executor":
-        check = functools.partial(check_executor, name, **parts)
+        check = functools.partial(check_executor, name, **arguments)
         yield Property(f"{of}-used-as-all", check)
 
 
@@ -254,11 +254,11 @@ def _of_a_probe(
         yield Property(f"{of}-no-effect", small.no_effect, slow=True)
 
 
-def _several(parts: Any) -> list[Mapping[str, Any]]:
-    """The parts of one run, or of several."""
-    if isinstance(parts, (list, tuple)):
-        return list(parts)
-    return [parts]
+def _several(arguments: Any) -> list[Mapping[str, Any]]:
+    """The arguments of one run, or of several."""
+    if isinstance(arguments, (list, tuple)):
+        return list(arguments)
+    return [arguments]
 
 
 @attrs.frozen(eq=False)
@@ -275,8 +275,8 @@ class _SmallProbe:
 
     def results(self) -> list[Result]:
         collected = []
-        for parts in self.runs:
-            key = _frozen(parts)
+        for arguments in self.runs:
+            key = _frozen(arguments)
             collected.append(_kept(self.cls.name, key))
         return collected
 
@@ -300,8 +300,8 @@ class _SmallProbe:
         checks.check_nulls(self.cls, results, reasons)
 
     def same_twice(self, folder: Path) -> None:
-        parts = {**self.runs[0], "figures": False}
-        again = checks.small_run(self.cls.name, folder, parts)
+        arguments = {**self.runs[0], "figures": False}
+        again = checks.small_run(self.cls.name, folder, arguments)
         first, *_ = self.results()
         checks.assert_same(first, again, "a second run")
 
@@ -312,32 +312,32 @@ class _SmallProbe:
         checks.assert_same(result, read, "the disk")
 
     def takes(self, folder: Path) -> None:
-        parts = self.exceptions.own.get(self.cls.name, self.runs[0])
-        check_takes(self.cls, parts, folder)
+        arguments = self.exceptions.own.get(self.cls.name, self.runs[0])
+        check_takes(self.cls, arguments, folder)
 
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())
 
     def device(self, folder: Path) -> None:
-        for subfolder, parts, result in self._subfolders(folder):
-            check_on_device(self.cls.name, subfolder, parts, result)
+        for subfolder, arguments, result in self._subfolders(folder):
+            check_on_device(self.cls.name, subfolder, arguments, result)
 
     def cuda(self, folder: Path) -> None:
         with on_tested_device() as device:
-            for subfolder, parts, result in self._subfolders(folder):
-                check_on_cuda(self.cls.name, subfolder, parts, result, device=device)
+            for subfolder, arguments, result in self._subfolders(folder):
+                check_on_cuda(self.cls.name, subfolder, arguments, result, device=device)
 
     def _subfolders(self, folder: Path) -> Iterator[tuple[Path, Mapping[str, Any], Result]]:
-        """A folder for each run elsewhere, its parts, and what it gave here."""
+        """A folder for each run elsewhere, its arguments, and its result here."""
         pairs = zip(self.runs, self.results())
-        for number, (parts, result) in enumerate(pairs):
+        for number, (arguments, result) in enumerate(pairs):
             subfolder = folder / str(number)
-            yield subfolder, parts, result
+            yield subfolder, arguments, result
 
     def no_effect(self, folder: Path) -> None:
         name = self.cls.name
-        parts = self.exceptions.no_effect[name]
-        check_no_effect(name, folder, parts, self.exceptions.effects.get(name, {}))
+        arguments = self.exceptions.no_effect[name]
+        check_no_effect(name, folder, arguments, self.exceptions.effects.get(name, {}))
 
     def claims(self, folder: Path) -> None:
         name = self.cls.name
@@ -359,22 +359,22 @@ class _SmallProbe:
 
 
 def _frozen(value: Any) -> Any:
-    """A key for parts of an experiment."""
+    """A key for the arguments of an experiment."""
     if isinstance(value, Mapping):
-        pairs = [(key, _frozen(part)) for key, part in value.items()]
+        pairs = [(key, _frozen(item)) for key, item in value.items()]
         return tuple(pairs)
     if isinstance(value, (list, tuple)):
-        parts = [_frozen(part) for part in value]
-        return ("list", *parts)
+        items = [_frozen(item) for item in value]
+        return ("list", *items)
     return value
 
 
 def _thawed(value: Any) -> Any:
     # Lists are marked, so that they are not taken for tables.
     if isinstance(value, tuple) and value[:1] == ("list",):
-        return [_thawed(part) for part in value[1:]]
+        return [_thawed(item) for item in value[1:]]
     if isinstance(value, tuple):
-        return {key: _thawed(part) for key, part in value}
+        return {key: _thawed(item) for key, item in value}
     return value
 
 
@@ -383,12 +383,12 @@ def _kept(name: str, frozen: Any) -> Result:
     """The result of a small run, made once per process: every property checks the same one."""
     temporary = tempfile.mkdtemp(prefix="penchant-")
     folder = Path(temporary)
-    parts = {**_thawed(frozen), "figures": False}
-    result = checks.small_run(name, folder, parts)
+    arguments = {**_thawed(frozen), "figures": False}
+    result = checks.small_run(name, folder, arguments)
     # Where it was written: what is read from there must be the same.
     subfolder = folder / "jobs" / result.record["id"]
     # A stored result knows of the arrays that it has, the job of all that are declared.
-    job = only_job(name, parts)
+    job = only_job(name, arguments)
     record = {
         **result.record,
         "kept_in": str(subfolder),
@@ -428,14 +428,14 @@ def check_rooms(registration: Registration) -> None:
 
 def check_processes_on_device(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path) -> None:
     """Every probe gives the same in two worker processes with the emulated device as in one."""
-    parts = {"figures": False, "device": NAME}
+    arguments = {"figures": False, "device": NAME}
     with emulated_device(rounding=ROUNDING):
-        jobs = {name: only_job(name, {**runs[0], **parts}) for name, runs in probes.items()}
+        jobs = {name: only_job(name, {**runs[0], **arguments}) for name, runs in probes.items()}
         run_in_processes(list(jobs.values()), folder / "processes")
         for name, job in jobs.items():
             there = JobFolder.of(folder / "processes", job.id).read()
             assert there.status == "done", f"{name} failed in processes: {there.error}"
-            raw = {**experiment(name, {**probes[name][0], **parts}), "executor": "serial"}
+            raw = {**experiment(name, {**probes[name][0], **arguments}), "executor": "serial"}
             here = checks.only_result(run(raw, out=folder / name))
             checks.assert_same(here, there, f"{name}: processes on the device")
 

@@ -195,7 +195,7 @@ class Emulated(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]  # torch calls it like this
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Compute an operator that a tensor of the device takes part in."""
+        """Compute an operator with a tensor of the device among its arguments."""
         call = _Call(func, args, kwargs or {})
         return call.answer()
 
@@ -380,9 +380,9 @@ def _each(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
         return function(value)
     kind = type(value)
     if kind is tuple or kind is list:
-        return kind([_each(function, part) for part in value])
+        return kind([_each(function, each) for each in value])
     if kind is dict:
-        return {key: _each(function, part) for key, part in value.items()}
+        return {key: _each(function, each) for key, each in value.items()}
     return value
 
 

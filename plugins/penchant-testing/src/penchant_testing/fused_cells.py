@@ -45,13 +45,13 @@ def _lstm_cell_backward(
     of_cell = of_hidden * o * (1 - bent**2)
     if grad_cy is not None:
         of_cell = of_cell + grad_cy
-    parts = [
+    gradients = [
         of_cell * g * i * (1 - i),
         of_cell * cx * f * (1 - f),
         of_cell * i * (1 - g**2),
         of_hidden * bent * o * (1 - o),
     ]
-    grad = torch.cat(parts, 1)
+    grad = torch.cat(gradients, 1)
     return grad, of_cell * f, grad.sum(0)
 
 

@@ -15,13 +15,13 @@ SEEDS = range(12)
 MOST = 2  # significant runs of a dozen that chance allows: three have a probability of 0.0002
 
 
-def significant_runs(name: str, folder: Path, parts: Mapping[str, Any]) -> dict[str, int]:
+def significant_runs(name: str, folder: Path, arguments: Mapping[str, Any]) -> dict[str, int]:
     """How many of a dozen seeds call each quantity significant.
 
     Args:
         name: The probe's name.
         folder: Where the runs go.
-        parts: An experiment without the effect: an untrained network, or shuffled labels.
+        arguments: An experiment without the effect: an untrained network, or shuffled labels.
 
     Returns:
         Quantity to the number of seeds with a p-value of at most 1 %; quantities without a null
@@ -29,7 +29,7 @@ def significant_runs(name: str, folder: Path, parts: Mapping[str, Any]) -> dict[
     """
     counts: collections.Counter[str] = collections.Counter()
     for seed in SEEDS:
-        options = {**parts, "seed": seed, "figures": False}
+        options = {**arguments, "seed": seed, "figures": False}
         result = small_run(name, folder / str(seed), options)
         for key, quantity in result.quantities.items():
             p = quantity.null_p_value
@@ -41,7 +41,7 @@ def significant_runs(name: str, folder: Path, parts: Mapping[str, Any]) -> dict[
 def check_no_effect(
     name: str,
     folder: Path,
-    parts: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     effects: Mapping[str, str],
 ) -> None:
     """Refuse quantities that are significant where there is no effect.
@@ -49,11 +49,11 @@ def check_no_effect(
     Args:
         name: The probe's name.
         folder: Where the runs go.
-        parts: An experiment without the effect.
+        arguments: An experiment without the effect.
         effects: Quantity to the reason why it differs from its null even so, such as a null that
             is not a statement about training.
     """
-    counts = significant_runs(name, folder, parts)
+    counts = significant_runs(name, folder, arguments)
     unknown = sorted(effects.keys() - counts.keys())
     assert not unknown, f"{name} compares nothing called {unknown} with a null"
     refused = []

@@ -18,10 +18,10 @@ from penchant.api import run
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 
+from penchant_testing.builders import experiment
 from penchant_testing.checks import CLOSE, assert_same, only_result
 from penchant_testing.emulated_device import NAME, emulated_device
 from penchant_testing.on_device import ROUNDING
-from penchant_testing.parts import experiment
 
 TABLE = "PENCHANT_CUDA_TABLE"
 DEVICE = "PENCHANT_CUDA_DEVICE"
@@ -52,7 +52,7 @@ def on_tested_device() -> Iterator[str]:
 def check_on_cuda(
     name: str,
     folder: Path,
-    parts: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     expected: Result,
     *,
     device: str = "cuda",
@@ -65,13 +65,13 @@ def check_on_cuda(
     Args:
         name: The probe's name.
         folder: Where the runs go.
-        parts: What it is given, and its options.
+        arguments: What it is given, and its options.
         expected: Its result on the CPU.
         device: The device.
     """
     problems = []
     for number in range(2):
-        raw = experiment(name, parts)
+        raw = experiment(name, arguments)
         raw.update(executor="serial", device=device, figures=False)
         path = folder / str(number)
         problems.append(only_result(run(raw, out=path)))

@@ -14,9 +14,9 @@ from typing import Any
 from penchant.api import run
 from penchant.results.result import Result
 
+from penchant_testing.builders import experiment
 from penchant_testing.checks import CLOSE, only_result
 from penchant_testing.emulated_device import NAME, Counts, emulated_device
-from penchant_testing.parts import experiment
 
 TABLE = "PENCHANT_DEVICE_TABLE"
 HEAD = "| probe | launches | waits | copies | nondeterministic operators | peak bytes |"
@@ -27,7 +27,7 @@ ROUNDING = 4  # units in the last place
 def check_on_device(
     name: str,
     folder: Path,
-    parts: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     expected: Result,
 ) -> Counts:
     """Runs on an emulated device, and gives the numbers it gives on the CPU.
@@ -38,13 +38,13 @@ def check_on_device(
     Args:
         name: The probe's name.
         folder: The run folder.
-        parts: What it is given, and its options.
+        arguments: What it is given, and its options.
         expected: Its result on the CPU.
 
     Returns:
         What was counted on the device.
     """
-    raw = experiment(name, parts)
+    raw = experiment(name, arguments)
     raw.update(executor="serial", device=NAME, figures=False)
     with emulated_device(limit=LIMIT, rounding=ROUNDING) as counts:
         result = only_result(run(raw, out=folder))

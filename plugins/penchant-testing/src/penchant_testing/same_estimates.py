@@ -23,19 +23,19 @@ def difference(first: Any, second: Any, where: str = "the answer") -> str:
     """
     if type(first) is not type(second):
         return f"{where}: {type(first).__name__}, then {type(second).__name__}"
-    parts = _parts(first)
-    if parts is None:
+    fields = _fields(first)
+    if fields is None:
         return "" if _equal(first, second) else f"{where}: {first!r}, then {second!r}"
-    others = _parts(second) or {}
-    if parts.keys() != others.keys():
-        return f"{where}: {list(parts)}, then {list(others)}"
-    for name, value in parts.items():
+    others = _fields(second) or {}
+    if fields.keys() != others.keys():
+        return f"{where}: {list(fields)}, then {list(others)}"
+    for name, value in fields.items():
         if text := difference(value, others[name], str(name)):
             return text
     return ""
 
 
-def _parts(value: Any) -> Mapping[Any, Any] | None:
+def _fields(value: Any) -> Mapping[Any, Any] | None:
     """What a value consists of, by name; None for a number, a text, a tensor."""
     if isinstance(value, Mapping):
         return value

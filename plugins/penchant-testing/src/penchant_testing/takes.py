@@ -11,43 +11,45 @@ from penchant.errors import Error
 from penchant.execution.attempts import run_job
 from penchant.results.result import Result
 
-from penchant_testing.parts import context, only_job
+from penchant_testing.builders import context, only_job
 from penchant_testing.tiny import READER, SAMPLES, SEQUENCES, TAGGER, TINY, TOKENS
 
 STATES = (0, 5)  # steps of the trajectory
 _AXES = ("architecture", "dataset", "shape", "outputs")
 
 
-def check_takes(cls: Any, parts: Mapping[str, Any], folder: Path) -> None:
+def check_takes(cls: Any, arguments: Mapping[str, Any], folder: Path) -> None:
     """Run a probe on a trained network, on a trajectory and on tokens, or see it refuse them.
 
     Args:
         cls: The probe.
-        parts: The parts of a small run.
+        arguments: The arguments of a small run.
         folder: Where it may write.
     """
-    check_data_cell(cls, parts)
+    check_data_cell(cls, arguments)
     if cls.has_axis("architecture"):
-        own = _with_networks(cls, parts)
+        own = _with_networks(cls, arguments)
         files = _saved(cls.name, own, folder)
         _check(cls, own, {"weights": files[-1]}, "trained", folder)
         # State by state, one state shows as much as many.
         some = files[-1:] if how_taken(cls, "trajectory") == "by state" else files
         _check(cls, own, {"weights": some}, "trajectory", folder)
     if cls.has_axis("dataset"):
-        _check_data(cls, parts, TOKENS, "continuous-inputs", takes=takes_tokens(cls), folder=folder)
+        _check_data(
+            cls, arguments, TOKENS, "continuous-inputs", takes=takes_tokens(cls), folder=folder
+        )
         sequences = takes_sequences(cls)
-        _check_data(cls, parts, SEQUENCES, "one label", takes=sequences, folder=folder)
+        _check_data(cls, arguments, SEQUENCES, "one label", takes=sequences, folder=folder)
 
 
-def check_data_cell(cls: Any, parts: Mapping[str, Any]) -> None:
+def check_data_cell(cls: Any, arguments: Mapping[str, Any]) -> None:
     """See that a probe is given samples, or can do without, or refuses them, as it says.
 
     Args:
         cls: The probe.
-        parts: The parts of a small run.
+        arguments: The arguments of a small run.
     """
-    bare = {name: value for name, value in parts.items() if name not in _AXES}
+    bare = {name: value for name, value in arguments.items() if name not in _AXES}
     with_data = {**bare, "dataset": {"name": "import", "factory": SAMPLES}}
     without = {**bare, "dataset": None}
     how = takes_data(cls)
@@ -62,12 +64,12 @@ def check_data_cell(cls: Any, parts: Mapping[str, Any]) -> None:
             assert expected, f"{cls.name} {what} samples, and says {how!r}"
 
 
-def _with_networks(cls: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Parts with networks; and with data, which measurements of a trained network need."""
-    own = dict(parts)
+def _with_networks(cls: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with networks, and with data, which measurements of a trained network need."""
+    own = dict(arguments)
     lacking = "trained" in cls.takes and cls.has_axis("dataset") and "dataset" not in own
     if lacking or "architecture" not in own:
-        own = {name: value for name, value in own.items() if name not in _AXES or name in parts}
+        own = {name: value for name, value in own.items() if name not in _AXES or name in arguments}
         own.setdefault("architecture", {"name": "import", "factory": TINY})
     if lacking:
         own = {name: value for name, value in own.items() if name not in ("shape", "outputs")}
@@ -76,11 +78,11 @@ def _with_networks(cls: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _saved(name: str, parts: Mapping[str, Any], folder: Path) -> list[str]:
+def _saved(name: str, arguments: Mapping[str, Any], folder: Path) -> list[str]:
     """Files of two networks of the architecture, which stand for states of a training."""
     import torch
 
-    drawn = context(name, folder / "drawn", **parts)
+    drawn = context(name, folder / "drawn", **arguments)
     files = []
     for number, step in enumerate(STATES):
         path = folder / f"step-{step}.pt"
@@ -90,13 +92,13 @@ def _saved(name: str, parts: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def _check(
-    cls: Any, parts: Mapping[str, Any], given: Mapping[str, Any], kind: str, folder: Path
+    cls: Any, arguments: Mapping[str, Any], given: Mapping[str, Any], kind: str, folder: Path
 ) -> None:
     """Run a probe on the user's networks, or see that it refuses them."""
     from penchant.api import _component
 
-    table = {**_component(parts["architecture"]), **given}
-    own = {**parts, "architecture": table, "figures": False}
+    table = {**_component(arguments["architecture"]), **given}
+    own = {**arguments, "architecture": table, "figures": False}
     # A training and its steps are not those of the files.
     for name in ("training", "eval_steps", "eval_every"):
         own.pop(name, None)
@@ -117,10 +119,10 @@ def _check(
 
 
 def _check_data(
-    cls: Any, parts: Mapping[str, Any], factory: str, word: str, *, takes: bool, folder: Path
+    cls: Any, arguments: Mapping[str, Any], factory: str, word: str, *, takes: bool, folder: Path
 ) -> None:
     """Run a probe on such samples, or see that it refuses them with a word."""
-    own = {name: value for name, value in parts.items() if name not in _AXES}
+    own = {name: value for name, value in arguments.items() if name not in _AXES}
     own["dataset"] = {"name": "import", "factory": factory}
     if cls.has_axis("architecture"):
         network = TAGGER if factory == SEQUENCES and takes else READER
@@ -134,7 +136,7 @@ def _check_data(
     assert word in refused or "continuous-inputs" in refused, f"{cls.name}: {refused or 'taken'}"
 
 
-def _run(name: str, parts: Mapping[str, Any], folder: Path) -> Result:
-    result = run_job(only_job(name, parts), folder)
+def _run(name: str, arguments: Mapping[str, Any], folder: Path) -> Result:
+    result = run_job(only_job(name, arguments), folder)
     assert result.status == "done", f"{name} failed: {result.error}"
     return result

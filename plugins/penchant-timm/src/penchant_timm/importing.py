@@ -8,7 +8,7 @@ from types import ModuleType
 import penchant
 import torch
 
-# Both as torchvision declares them; its Python part asks for their existence, timm never calls
+# Both as torchvision declares them; its Python code asks whether they exist, timm never calls
 # them.
 SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",

@@ -35,7 +35,7 @@ class Source(NamedTuple):
 
 
 def completeness(
-    part: str,
+    split: str,
     found: int,
     complete: int,
 ) -> tuple[str, list[str]]:
@@ -43,7 +43,7 @@ def completeness(
     share = f"{found} of {complete}"
     if found == complete:
         return share, []
-    return share, [f"the files hold {share} {part} images"]
+    return share, [f"the files hold {share} {split} images"]
 
 
 def prepare(
@@ -80,14 +80,14 @@ def _check_counts(
     per_class: int | None,
     classes: int,
     option: str,
-    part: str,
+    split: str,
 ) -> None:
     counts = labels.bincount(minlength=classes)
     smallest = int(counts.min())
     if per_class is not None and per_class > smallest:
         scarce = int(counts.argmin())
         raise penchant.Error(
-            f"{option} must be at most {smallest}, the {part} samples of class {scarce}, "
+            f"{option} must be at most {smallest}, the {split} samples of class {scarce}, "
             f"found {per_class}"
         )
 

@@ -1,1 +1,1 @@
-"""The architectures, one file each, and the parts that several are built from."""
+"""The architectures, one file each, and the modules that several share."""

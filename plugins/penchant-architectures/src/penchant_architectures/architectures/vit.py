@@ -36,10 +36,10 @@ class Attention(nn.Module):
         """Every token as a mixture of all, weighed by how well its query fits their keys."""
         batch, count, width = tokens.shape
         of_a_head = width // self.heads
-        parts = self.queries_keys_values(tokens)
-        parts = parts.reshape(batch, count, 3, self.heads, of_a_head)
+        projected = self.queries_keys_values(tokens)
+        projected = projected.reshape(batch, count, 3, self.heads, of_a_head)
         # Each is (batch, heads, tokens, width of a head).
-        by_head = parts.permute(2, 0, 3, 1, 4)
+        by_head = projected.permute(2, 0, 3, 1, 4)
         queries, keys, values = by_head.unbind(0)
         columns = keys.transpose(-2, -1)
         scores = queries @ columns / math.sqrt(of_a_head)

@@ -1,4 +1,4 @@
-"""Spectra of the Hessian and of its parts, as data."""
+"""Spectra of the Hessian and of its terms, as data."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from penchant_class_structure.declarations.recipes import (
 class LayerStructure(penchant.Probe):
     """Class structure of the inputs (features), backpropagated errors and weights of each layer.
 
-    The probe reports the eigenvalues of each second moment, of its class (and cross-class) part,
-    and of the rest after the class part is projected out. Separation measures how far the class
-    part lies above the rest; whitening measures how equal its eigenvalues are. Linear layers and
-    convolutions (each position is a sample) are measured; a warning names other layers. Null:
-    permuted classes.
+    The probe reports the eigenvalues of each second moment, of its class (and cross-class)
+    component, and of the rest after the class component is projected out. Separation measures how
+    far the class component lies above the rest; whitening measures how equal its eigenvalues are.
+    Linear layers and convolutions (each position is a sample) are measured; a warning names other
+    layers. Null: permuted classes.
 
     All numbers are exact for this network and these samples; only the null is random.
 
@@ -40,11 +40,11 @@ class LayerStructure(penchant.Probe):
     needs = ("architecture", "dataset", "classes")
     takes = ("fresh", "trained")
     quantities = {
-        "separation-features": "last layer with a value: smallest eigenvalue of the class part "
-        "of these samples over the largest left by its knockout; null: permuted classes",
+        "separation-features": "last layer with a value: smallest eigenvalue of the class "
+        "component of these samples over the largest left by its knockout; null: permuted classes",
         "separation-errors": "the same of backpropagated errors",
         "whitening-features": "last layer with a value: second largest over smallest eigenvalue "
-        "of the class part of these samples; null: permuted classes",
+        "of the class component of these samples; null: permuted classes",
         "whitening-errors": "the same of backpropagated errors",
         "separated-layers-features": "layers whose separation, on these samples, is above 1; null: "
         "permuted classes",
@@ -55,27 +55,27 @@ class LayerStructure(penchant.Probe):
     }
     arrays = {
         "features": "eigenvalues of Ave h h^T, one row per layer, descending, padded with zeros",
-        "features-class": "of its class part (layers, C)",
+        "features-class": "of its class component (layers, C)",
         "features-without-class": "with the class means projected out",
         "features-without-mean": "with the global mean projected out",
         "errors": "eigenvalues of the weighted second moment of backpropagated errors",
-        "errors-class": "of its class part (layers, C)",
-        "errors-means": "of its class and cross-class parts together (layers, C (C - 1))",
+        "errors-class": "of its class component (layers, C)",
+        "errors-means": "of its class and cross-class components together (layers, C (C - 1))",
         "errors-without-class": "with the class means projected out",
         "errors-without-class-cross": "with class and cross-class means projected out",
         "errors-without-mean": "with the global mean projected out",
         "weights": "singular values of the weights",
         "weights-class": "of -(1 / weight decay) Ave_c delta_c h_c^T (layers, C); without weight "
         "decay without that factor",
-        "weights-without-class": "with the singular vectors of the class part projected out on "
-        "both sides",
-        "separation-features-by-layer": "smallest eigenvalue of the class part over the largest "
-        "left by its knockout; missing if nothing is left",
+        "weights-without-class": "with the singular vectors of the class component projected out "
+        "on both sides",
+        "separation-features-by-layer": "smallest eigenvalue of the class component over the "
+        "largest left by its knockout; missing if nothing is left",
         "separation-errors-by-layer": "the same of backpropagated errors",
         "separation-features-null": "the same for permuted classes, mean over permutations",
         "separation-errors-null": "the same for permuted classes, mean over permutations",
-        "whitening-features-by-layer": "second largest over smallest eigenvalue of the class part; "
-        "missing if that is zero",
+        "whitening-features-by-layer": "second largest over smallest eigenvalue of the class "
+        "component; missing if that is zero",
         "whitening-errors-by-layer": "the same of backpropagated errors",
         "whitening-features-null": "the same for permuted classes, mean over permutations",
         "whitening-errors-null": "the same for permuted classes, mean over permutations",

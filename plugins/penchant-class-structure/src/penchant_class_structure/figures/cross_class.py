@@ -18,7 +18,7 @@ from penchant_numerics.pictures import (
     log_ticks,
 )
 
-PARTS = {
+COMPONENTS = {
     "total": "G",
     "without-mean": "without the global mean",
     "without-class": "without G_class",
@@ -63,7 +63,11 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def knockouts(result: penchant.Result) -> Figure:
     """Log spectra of G and of what is left of it, one under the other."""
     grid = result.arrays["density-grid"]
-    shown = {part: title for part, title in PARTS.items() if f"density-{part}" in result.arrays}
+    shown = {
+        component: title
+        for component, title in COMPONENTS.items()
+        if f"density-{component}" in result.arrays
+    }
     figure = Figure(figsize=(6.4, 1.5 * len(shown) + 1.2))
     axes = figure.subplots(
         len(shown),
@@ -73,9 +77,9 @@ def knockouts(result: penchant.Result) -> Figure:
     )
 
     # one scale for all panels: a bump that is gone is seen to be gone
-    highest = max(result.arrays[f"density-{part}"].max() for part in shown)
-    for panel, (part, title) in zip(axes, shown.items()):
-        density = result.arrays[f"density-{part}"]
+    highest = max(result.arrays[f"density-{component}"].max() for component in shown)
+    for panel, (component, title) in zip(axes, shown.items()):
+        density = result.arrays[f"density-{component}"]
         floor = highest * _DECADES
         panel.semilogy(
             grid,
@@ -83,7 +87,7 @@ def knockouts(result: penchant.Result) -> Figure:
             color=BLUE,
             linewidth=1.2,
         )
-        stderr = result.arrays.get(f"density-{part}-stderr")
+        stderr = result.arrays.get(f"density-{component}-stderr")
         if stderr is not None:
             low = np.maximum(density - 2 * stderr, floor)
             panel.fill_between(

@@ -44,8 +44,8 @@ def _prefixes(result: penchant.Result, name: str) -> list[str]:
 
 
 def _samples(result: penchant.Result, prefix: str) -> str:
-    part = result.options.get("split")
-    if prefix or part == "test":
+    split = result.options.get("split")
+    if prefix or split == "test":
         return "test samples"
     return "training samples"
 

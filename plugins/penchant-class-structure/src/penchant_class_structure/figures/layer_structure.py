@@ -152,19 +152,19 @@ def _before_and_after(axes: Axes, before: np.ndarray, after: np.ndarray, count: 
 
 
 def scree(result: penchant.Result, name: str) -> Figure:
-    """Eigenvalues, with those of the class part."""
+    """Eigenvalues, with those of the class component."""
     figure, axes, names = _panels(result)
     for number, (panel, layer) in enumerate(zip(axes, names)):
         total = result.arrays[name][number]
-        part = result.arrays[f"{name}-class"][number]
+        component = result.arrays[f"{name}-class"][number]
         _points(panel, total, BLUE, ".", 4, "all")
         if name == "errors":
             means = result.arrays["errors-means"][number]
             _points(panel, means, GREY, "x", 3, "class and cross-class means")
-        _points(panel, part, ORANGE, "o", 4, "class means")
+        _points(panel, component, ORANGE, "o", 4, "class means")
 
-        # the whisker: how equal the eigenvalues of the class part are
-        positive = part[part > _SMALLEST * part[0]]
+        # the whisker: how equal the eigenvalues of the class component are
+        positive = component[component > _SMALLEST * component[0]]
         if len(positive) > 1:
             panel.vlines(
                 0.6,
@@ -192,8 +192,8 @@ def scree(result: penchant.Result, name: str) -> Figure:
     )
     return captioned(
         figure,
-        "The whisker goes from the second largest to the smallest eigenvalue of the class part.",
-        title=f"{name.capitalize()}: eigenvalues, and those of their class part",
+        "The whisker spans the second largest to the smallest eigenvalue of the class component.",
+        title=f"{name.capitalize()}: eigenvalues, and those of their class component",
     )
 
 

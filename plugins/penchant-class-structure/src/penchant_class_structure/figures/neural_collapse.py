@@ -60,7 +60,7 @@ def _training(result: penchant.Result) -> Figure:
         if f"{name}-classifier-by-step" in result.arrays:
             values = result.arrays[f"{name}-classifier-by-step"]
             panel.plot(steps, values, "s-", color=GREEN, markersize=3, label="classifier")
-    nc3 = [result.arrays[f"nc3-{part}"] for part in ("by-step", "by-step-stderr", "null")]
+    nc3 = [result.arrays[f"nc3-{ending}"] for ending in ("by-step", "by-step-stderr", "null")]
     _curve(panels[1, 0], steps, *nc3, title="NC3: classifier, from the means")
     _curve(panels[1, 1], steps, *_last(result, "nc4"), title=NAMES["nc4"])
     for panel in panels.flat[:5]:

@@ -83,14 +83,14 @@ def traces_on_eigenspaces(x: Tensor, p: Tensor) -> Tensor:
     # coordinates of the classes, and all others
     first = squares[:, :C]
     rest = squares[:, C:].sum(1)
-    parts = [
+    columns = [
         (first * along).sum(1),
         (first * (whole - along)).sum(1),
         rest * whole[:, 0],
         squares.sum(1) * ones,
     ]
     counts = multiplicities(C, x.shape[1])
-    return torch.stack(parts, dim=1) / counts.to(x.device)
+    return torch.stack(columns, dim=1) / counts.to(x.device)
 
 
 def mean_and_stderr(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

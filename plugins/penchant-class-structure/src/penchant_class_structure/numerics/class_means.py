@@ -113,8 +113,8 @@ def network_outputs(
 
     def work(samples: int) -> Tensor:
         chunks = []
-        for part in inputs.split(samples):
-            chunks.append(outputs(outputs.values, part))
+        for chunk in inputs.split(samples):
+            chunks.append(outputs(outputs.values, chunk))
         return torch.cat(chunks)
 
     size = batch or batch_size(inputs.device)
@@ -242,11 +242,11 @@ def pulled_back(
         batch: Samples per pass; the device decides by default.
     """
     size = batch or batch_size(inputs.device)
-    parts = zip(inputs.split(size), cotangents.split(size, dim=1))
-    for number, (part, u) in enumerate(parts):
+    pairs = zip(inputs.split(size), cotangents.split(size, dim=1))
+    for number, (chunk, u) in enumerate(pairs):
         leaves = outputs.leaves()
         with torch.enable_grad():
-            made = outputs(leaves, part)
+            made = outputs(leaves, chunk)
         # the first batch overwrites what was there
         put = outputs.layout.add_ if number else outputs.layout.write_
         for row, each in zip(rows, u):

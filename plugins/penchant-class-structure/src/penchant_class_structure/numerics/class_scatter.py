@@ -203,8 +203,8 @@ def _add(scatter: ClassScatter, h: Tensor, labels: Sequence[Tensor], groups: Ten
 
 
 def _on_host(scatter: ClassScatter) -> ClassScatter:
-    parts = (scatter.counts, scatter.sums, scatter.moments, scatter.permuted)
-    return ClassScatter(*[part.cpu().double() for part in parts])
+    tensors = (scatter.counts, scatter.sums, scatter.moments, scatter.permuted)
+    return ClassScatter(*[each.cpu().double() for each in tensors])
 
 
 def disagreement(

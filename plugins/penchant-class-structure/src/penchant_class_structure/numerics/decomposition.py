@@ -27,7 +27,7 @@ from penchant_class_structure.numerics.class_means import (
 )
 from penchant_class_structure.numerics.sample_space import SampleSpace, inner_products
 
-PARTS = ("class", "cross", "within", "diagonal")
+COMPONENTS = ("class", "cross", "within", "diagonal")
 KEPT_SHARE = 0.5  # of the budget, for means that are held at once
 
 
@@ -104,12 +104,12 @@ class Decomposition:
         unit: Tensor = (row / row.norm())[None]
         return unit
 
-    def project(self, rows: Tensor, part: str) -> Tensor:
-        """The component of rows (k, n C) in a part of sample space."""
+    def project(self, rows: Tensor, component: str) -> Tensor:
+        """The component of rows (k, n C) in a subspace of sample space."""
         coefficients = self.coefficients(rows)
-        if part == "within":
+        if component == "within":
             return rows - self.spread(coefficients)
-        return self.spread(_component(coefficients, part, self.across))
+        return self.spread(_component(coefficients, component, self.across))
 
     def pair_images(self) -> Tensor:
         """K a_{c,c'} as rows (C^2, n C), in the order (c, c')."""
@@ -129,12 +129,12 @@ class Decomposition:
         M = self.coefficients(known).reshape(size, size).double().cpu()
         return (M + M.T) / 2
 
-    def component_values(self, M: Tensor, parts: tuple[str, ...], count: int) -> Tensor:
+    def component_values(self, M: Tensor, components: tuple[str, ...], count: int) -> Tensor:
         """The `count` largest eigenvalues, descending, of the sum of some components.
 
         Args:
             M: Inner products of the means, by `pair_products` or `streamed_pair_products`.
-            parts: Which components.
+            components: Which components.
             count: How many eigenvalues.
         """
         size = self.classes**2
@@ -148,8 +148,8 @@ class Decomposition:
 
         # components are projections in the span of the means, too
         total = torch.zeros_like(units)
-        for part in parts:
-            total = total + _component(units, part, across)
+        for component in components:
+            total = total + _component(units, component, across)
         P = total.reshape(size, size)
         eigenvalues: Tensor = torch.linalg.eigvalsh(P @ M @ P.T).flip(0)[:count]
         return eigenvalues
@@ -166,19 +166,19 @@ class Decomposition:
         return units.reshape(size, self.classes, self.classes)
 
 
-def _component(found: Tensor, part: str, across: Tensor) -> Tensor:
-    """The coefficients (k, C, C) of a vector's component in a part of the span of all means."""
+def _component(found: Tensor, component: str, across: Tensor) -> Tensor:
+    """The coefficients (k, C, C) of a vector's component in a subspace of the span of all means."""
     own = torch.eye(
         len(across),
         device=found.device,
         dtype=found.dtype,
     )
-    if part == "diagonal":
+    if component == "diagonal":
         return found * own
 
     # what is along the class vector is the class's, the rest is cross-class
     along = (found * across).sum(2, keepdim=True) * across
-    return along if part == "class" else found * (1 - own) - along
+    return along if component == "class" else found * (1 - own) - along
 
 
 def streamed_pair_products(
@@ -209,8 +209,8 @@ def streamed_pair_products(
     for names, size in _together(network, numbers // 2):
         # classes whose means fit in memory together, and one that meets them
         width = max(1, numbers // size - 1)
-        part = _products_of_means(network, inputs, weights, names, width)
-        M = part if M is None else M + part
+        chunk = _products_of_means(network, inputs, weights, names, width)
+        M = chunk if M is None else M + chunk
     assert M is not None
     return M
 
@@ -281,10 +281,10 @@ def _columns(
         yield c, means.mul_(weights.pairs[c].sqrt().to(means)[:, None])
 
 
-class WithoutPart(Operator):
+class WithoutComponent(Operator):
     """(I - P) K (I - P): the spectrum of G less one of its components (subtraction knockout)."""
 
-    def __init__(self, decomposition: Decomposition, part: str) -> None:
+    def __init__(self, decomposition: Decomposition, component: str) -> None:
         gram = decomposition.space.gram
         super().__init__(
             gram.size,
@@ -293,14 +293,14 @@ class WithoutPart(Operator):
         )
         self.gram = gram
         self._decomposition = decomposition
-        self._part = part
+        self._component_name = component
 
     def _rows(self, rows: Tensor) -> Tensor:
         images = self.gram.rows(self._outside(rows))
         return self._outside(images)
 
     def _outside(self, rows: Tensor) -> Tensor:
-        return rows - self._decomposition.project(rows, self._part)
+        return rows - self._decomposition.project(rows, self._component_name)
 
 
 class WithoutSpan(Operator):
@@ -333,22 +333,22 @@ class WithoutSpan(Operator):
         return left
 
 
-def knockout(decomposition: Decomposition, part: str, how: str) -> Operator:
-    """K without a part of G.
+def knockout(decomposition: Decomposition, component: str, how: str) -> Operator:
+    """K without a component of G.
 
     Args:
         decomposition: Of G.
-        part: `class`, `cross`, `diagonal`, or `mean` for the global mean of gradients.
+        component: `class`, `cross`, `diagonal`, or `mean` for the global mean of gradients.
         how: `subtraction` or `projection`; the global mean is a direction, so always projected out.
     """
     gram = decomposition.space.gram
-    if part == "mean":
+    if component == "mean":
         return WithoutSpan(gram, decomposition.mean_row())
     if how == "subtraction":
-        return WithoutPart(decomposition, part)
+        return WithoutComponent(decomposition, component)
     rows = {
         "class": decomposition.class_rows,
         "cross": decomposition.cross_rows,
         "diagonal": decomposition.diagonal_rows,
     }
-    return WithoutSpan(gram, rows[part]())
+    return WithoutSpan(gram, rows[component]())

@@ -2,8 +2,8 @@
 
 A statistic T of n samples that weigh 1/n each has an influence of each sample, its derivative in
 that sample's weight. With f_i = T + influence the mean of f is T and the standard error of T is
-std(f) / sqrt(n): the infinitesimal jackknife. Other samples would be of the same classes, so what
-classes differ in is no part of the spread.
+std(f) / sqrt(n): the infinitesimal jackknife. Other samples would be of the same classes, so
+differences between classes do not add to the spread.
 
 - An eigenvalue lambda of G, with the unit eigenvector y of K: f_i = n lambda |y_i|^2, where y_i are
   the C entries of sample i. It holds for G less one of its components, too, because y is outside of

@@ -340,8 +340,8 @@ def _on_host(layer: LayerMoments) -> LayerMoments:
     """The same in the host's memory, where what follows is small."""
     sums = []
     for each in layer.sums:
-        parts = {part.name: getattr(each, part.name).double().cpu() for part in fields(each)}
-        sums.append(ClassSums(**parts))
+        tensors = {field.name: getattr(each, field.name).double().cpu() for field in fields(each)}
+        sums.append(ClassSums(**tensors))
     return LayerMoments(
         layer.name,
         layer.features.double().cpu(),

@@ -1,4 +1,4 @@
-"""Spectra of a layer's moments, of their class parts, and of what projection knockouts leave."""
+"""Spectra of a layer's moments, of their class components, and after projection knockouts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def descending(values: Tensor, count: int) -> Tensor:
     return torch.cat([largest, zeros])
 
 
-def part_values(rows: Tensor, count: int) -> Tensor:
+def component_values(rows: Tensor, count: int) -> Tensor:
     """Eigenvalues of sum_j r_j r_j^T for rows (m, d)."""
     # both products have the same eigenvalues but zeros: the smaller one is decomposed
     few = len(rows) <= rows.shape[1]
@@ -44,14 +44,14 @@ def without(moment: Tensor, rows: Tensor) -> Tensor:
 
 
 def feature_rows(sums: ClassSums) -> Tensor:
-    """Rows (C, d) of the class part of Ave h h^T: sqrt(n_c / N) h_c."""
+    """Rows (C, d) of the class component of Ave h h^T: sqrt(n_c / N) h_c."""
     shares = sums.counts / sums.counts.sum()
     roots = shares.sqrt()[:, None]
     return roots * sums.feature_means()
 
 
 def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
-    """Rows of the class part (C, o) and of the cross-class part (C (C - 1), o) of the errors."""
+    """Rows of the class (C, o) and cross-class (C (C - 1), o) components of the errors."""
     means, cross = sums.error_means()
     off = ~torch.eye(
         len(means),
@@ -69,26 +69,26 @@ def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
     return class_rows, cross_rows[off]
 
 
-def separation(part: Tensor, left: Tensor) -> float:
-    """The smallest non-zero eigenvalue of a class part over the largest that its knockout leaves.
+def separation(component: Tensor, left: Tensor) -> float:
+    """The smallest non-zero eigenvalue of a class component over the largest after its knockout.
 
-    NaN where that leaves nothing.
+    NaN if the knockout leaves zeros only.
     """
-    # a class part of rank C - 1 has a zero that only rounding fills
-    largest = part.max()
-    positive = part[part > _ZERO * largest]
+    # a class component of rank C - 1 has a zero that only rounding fills
+    largest = component.max()
+    positive = component[component > _ZERO * largest]
     rest = float(left.max())
     if rest <= _ZERO * float(largest):
         return float("nan")
     return float(positive.min()) / rest
 
 
-def whitening(part: Tensor) -> float:
-    """The second largest over the smallest non-zero eigenvalue of a class part.
+def whitening(component: Tensor) -> float:
+    """The second largest over the smallest non-zero eigenvalue of a class component.
 
     NaN with fewer than two.
     """
-    positive = part[part > _ZERO * part.max()]
+    positive = component[component > _ZERO * component.max()]
     if len(positive) < 2:
         return float("nan")
     # the largest belongs to the global mean, which says nothing about classes
@@ -97,18 +97,18 @@ def whitening(part: Tensor) -> float:
 
 def feature_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
     """Spectra of what a layer is given, `count` eigenvalues each."""
-    # the class part, and what its span leaves
+    # the class component, and what its span leaves
     rows = feature_rows(layer.sums[0])
     left = without(layer.features, rows)
-    part = part_values(rows, len(rows))
+    component = component_values(rows, len(rows))
     mean = layer.sums[0].feature_means().mean(0, keepdim=True)
     return {
         "features": descending(torch.linalg.eigvalsh(layer.features), count),
-        "features-class": part,
+        "features-class": component,
         "features-without-class": descending(left, count),
         "features-without-mean": descending(without(layer.features, mean), count),
-        "separation-features-by-layer": separation(part, left),
-        "whitening-features-by-layer": whitening(part),
+        "separation-features-by-layer": separation(component, left),
+        "whitening-features-by-layer": whitening(component),
     }
 
 
@@ -116,7 +116,7 @@ def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
     """Spectra of a layer's backpropagated errors, `count` eigenvalues each."""
     class_rows, cross_rows = error_rows(layer.sums[0])
     C = len(class_rows)
-    part = part_values(class_rows, C)
+    component = component_values(class_rows, C)
     left = without(layer.errors, class_rows)
 
     # class means, then cross-class means too
@@ -124,39 +124,39 @@ def error_spectra(layer: LayerMoments, count: int) -> dict[str, Tensor | float]:
     mean = layer.sums[0].error_means()[0].mean(0, keepdim=True)
     return {
         "errors": descending(torch.linalg.eigvalsh(layer.errors), count),
-        "errors-class": part,
-        "errors-means": part_values(both, C * (C - 1)),
+        "errors-class": component,
+        "errors-means": component_values(both, C * (C - 1)),
         "errors-without-class": descending(left, count),
         "errors-without-class-cross": descending(without(layer.errors, both), count),
         "errors-without-mean": descending(without(layer.errors, mean), count),
-        "separation-errors-by-layer": separation(part, left),
-        "whitening-errors-by-layer": whitening(part),
+        "separation-errors-by-layer": separation(component, left),
+        "whitening-errors-by-layer": whitening(component),
     }
 
 
 def weight_spectra(
     layer: LayerMoments, count: int, weight_decay: float
 ) -> dict[str, Tensor | float]:
-    """Singular values of the weights, of their class part, and of what its knockout leaves.
+    """Singular values of the weights, of their class component, and of what its knockout leaves.
 
-    W = -(1 / eta) Ave delta h^T at a stationary point; its class part is that of the means of delta
-    and h.
+    W = -(1 / eta) Ave delta h^T at a stationary point; its class component is that of the means
+    of delta and h.
     """
     sums = layer.sums[0]
 
-    # without weight decay the class part is known up to a factor
+    # without weight decay the class component is known up to a factor
     scale = -1 / weight_decay if weight_decay else -1.0
     shares = sums.counts / sums.counts.sum()
     errors = sums.own / sums.counts[:, None]
     # the probabilities of a sample add up to one at each position
     positions = float(sums.weights.sum())
-    part = scale * positions * (errors * shares[:, None]).T @ sums.feature_means()  # (o, d)
+    component = scale * positions * (errors * shares[:, None]).T @ sums.feature_means()  # (o, d)
 
-    # singular vectors of the class part, on both sides
-    left = knock_out_matrix(layer.weight, part)
+    # singular vectors of the class component, on both sides
+    left = knock_out_matrix(layer.weight, component)
     spectra: dict[str, Tensor | float] = {
         "weights": descending(torch.linalg.svdvals(layer.weight), count),
-        "weights-class": descending(torch.linalg.svdvals(part), len(shares)),
+        "weights-class": descending(torch.linalg.svdvals(component), len(shares)),
         "weights-without-class": descending(torch.linalg.svdvals(left), count),
     }
     if weight_decay:
@@ -180,10 +180,10 @@ def null_draws(layer: LayerMoments) -> dict[str, list[float]]:
         # the first labelling is the true one
         for sums in layer.sums[1:]:
             rows = feature_rows(sums) if name == "features" else error_rows(sums)[0]
-            part = part_values(rows, len(rows))
+            component = component_values(rows, len(rows))
             left = without(moment, rows)
-            separations.append(separation(part, left))
-            whitenings.append(whitening(part))
+            separations.append(separation(component, left))
+            whitenings.append(whitening(component))
         draws[f"separation-{name}"] = separations
         draws[f"whitening-{name}"] = whitenings
     return draws

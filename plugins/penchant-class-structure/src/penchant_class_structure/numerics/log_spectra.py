@@ -111,7 +111,7 @@ def log_spectra(
     smoothing: Smoothing,
     generators: Generators,
 ) -> dict[str, Density]:
-    """Log densities of G (`total`) and of G without each of its parts, on one grid.
+    """Log densities of G (`total`) and of G without each of its components, on one grid.
 
     Args:
         decomposition: Of G.
@@ -138,11 +138,11 @@ def log_spectra(
             steps=steps,
         )
     measures = {"total": total}
-    for part in KNOCKOUTS:
-        # what is left without each part
-        left = knockout(decomposition, part, how)
-        generator = generators("density", part)
-        measures[f"without-{part}"] = measure_of(left, size, smoothing, generator)
+    for component in KNOCKOUTS:
+        # what is left without each component
+        left = knockout(decomposition, component, how)
+        generator = generators("density", component)
+        measures[f"without-{component}"] = measure_of(left, size, smoothing, generator)
 
     # without what is within classes G has the eigenvalues of its means, which are known
     means = pair_values.clamp(min=0)[:size]

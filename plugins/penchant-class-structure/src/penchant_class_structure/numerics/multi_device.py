@@ -106,11 +106,11 @@ class OverDevices(Operator):
         for position, device in enumerate(devices[: self._batches]):
             own = self._own(position, len(devices), first)
             there = copy.deepcopy(network).to(device)
-            part = _chosen((inputs, labels), own, device)
+            chosen = _chosen((inputs, labels), own, device)
             # samples of other devices were tried with those of the first
             check = options.get("check", True) and position == 0
             own_options = {**options, "check": check}
-            operator = kind(there, part, batch=batch, **own_options)
+            operator = kind(there, chosen, batch=batch, **own_options)
             self.operators.append(operator)
 
         # every product is scaled by the number of all samples, or positions
@@ -149,11 +149,11 @@ class OverDevices(Operator):
         """Every batch in its order: the position of its device, its number there, its samples."""
         for operator in self.operators:
             operator.pass_at_once(self.batch)
-        parts = [enumerate(each._batches()) for each in self.operators]
+        batches = [enumerate(each._batches()) for each in self.operators]
         # round robin
         for number in range(self._batches):
             position = number % len(self.operators)
-            own, samples = next(parts[position])
+            own, samples = next(batches[position])
             yield position, own, samples
 
     def _rows(self, rows: Tensor) -> Tensor:
@@ -187,7 +187,7 @@ class OverDevices(Operator):
         # every batch has coefficients of its own
         shape = self._gauss_newton(0).output_shape
         by_sample = coefficients.reshape(count, self.samples, *shape)
-        parts = iter(by_sample.split(self.batch, dim=1))
+        chunks = iter(by_sample.split(self.batch, dim=1))
         for position, number, inputs in self._in_turn():
             # what it makes of them is added up on the first device
             operator = self._gauss_newton(position)
@@ -197,7 +197,7 @@ class OverDevices(Operator):
                 device=operator.device,
                 dtype=self.dtype,
             )
-            own = next(parts).to(operator.device)
+            own = next(chunks).to(operator.device)
             operator.add_applied(made, own, number, inputs)
             total += made.to(self.device)
         return total
@@ -207,8 +207,8 @@ class OverDevices(Operator):
         products = []
         for position, number, inputs in self._in_turn():
             operator = self._gauss_newton(position)
-            part = operator.adjoint_part(rows.to(operator.device), number, inputs)
-            products.append(part.to(self.device))
+            product = operator.adjoint_batch(rows.to(operator.device), number, inputs)
+            products.append(product.to(self.device))
         return torch.cat(products, dim=1).flatten(1)
 
 

@@ -27,7 +27,7 @@ MEASURES = ("nc1", "nc2-norms", "nc2-angles", "nc2-simplex")
 
 
 def collapse(means: Tensor, within: Tensor) -> dict[str, float]:
-    """NC1 and the three parts of NC2.
+    """NC1 and the three measures of NC2.
 
     Args:
         means: Class means (C, d).
@@ -60,7 +60,7 @@ def _variability(centred: Tensor, within: Tensor) -> float:
 
 
 def geometry(vectors: Tensor) -> dict[str, float]:
-    """The parts of NC2 of vectors (C, d) around their mean: class means, or a classifier's rows."""
+    """NC2 of vectors (C, d) around their mean: class means, or a classifier's rows."""
     centred = vectors - vectors.mean(0)
     norms = centred.norm(dim=1)
     # a vector at the mean of all has no direction
@@ -114,8 +114,8 @@ def isotropic(
         sizes = torch.linalg.svdvals(means - means.mean(0))[: min(classes - 1, dimension)]
         # chi^2 of many degrees of freedom, by Wilson and Hilferty
         normal = torch.randn(len(sizes), generator=generator, device="cpu", dtype=torch.float64)
-        part = 2 / (9 * max(freedom, 1.0))
-        scatter = freedom / total * (1 - part + normal * part**0.5) ** 3
+        term = 2 / (9 * max(freedom, 1.0))
+        scatter = freedom / total * (1 - term + normal * term**0.5) ** 3
         nc1 = float((scatter / sizes.square()).sum())
         measures.append({"nc1": nc1, **geometry(means)})
     return measures

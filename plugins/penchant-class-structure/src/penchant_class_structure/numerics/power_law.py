@@ -85,7 +85,7 @@ def power_law(measure: Quadrature, *, low: float, high: float) -> PowerLaw | Non
     filled = density > 0
     if int(filled.sum()) < FEWEST:
         return None
-    # empty bins at an end are no part of the window
+    # empty bins at an end do not belong to the window
     first, last = filled.nonzero()[[0, -1], 0].tolist()
     begin, end = float(edges[first]), float(edges[last + 1])
     if end - begin < DECADES * math.log(10) * (1 - 1e-9):

@@ -39,7 +39,7 @@ class SampleSpace:
     gram: Operator  # (n C, n C)
     factor: Factor | None  # nothing where K is a matrix
     outputs: Tensor  # (n, C)
-    traces: Tensor  # (n,), of each sample's part in n G
+    traces: Tensor  # (n,), of each sample's contribution to n G
     size: int  # parameters
     notes: dict[str, str]
 
@@ -72,7 +72,7 @@ class SampleSpace:
             return inner_products(made, made)
 
         # and back, where not all of them fit
-        images = torch.cat([self.gram.rows(part) for part in given.split(width)])
+        images = torch.cat([self.gram.rows(chunk) for chunk in given.split(width)])
         return (given.double() @ images.double().T).cpu()
 
     def select(self, kept: Tensor) -> SampleSpace:
@@ -171,7 +171,7 @@ def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleS
     room = None if limit is None else limit - matrix_bytes(given.numel())
     K = gauss_newton_gram(network, (inputs, None), batch=batch, memory=room)
 
-    # a sample's part in the trace of G is on the diagonal
+    # a sample's contribution to the trace of G is on the diagonal
     by_sample = K.diagonal().reshape(given.shape).sum(1)
     return SampleSpace(
         gram=Dense(K),

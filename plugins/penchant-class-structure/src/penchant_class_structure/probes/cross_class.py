@@ -200,8 +200,8 @@ def _component_values(components: Components) -> dict[str, Tensor]:
         "diagonal": C,
     }
     values = {}
-    for part, count in counts.items():
-        values[part] = decomposition.component_values(M, (part,), count).clamp(min=0)
+    for component, count in counts.items():
+        values[component] = decomposition.component_values(M, (component,), count).clamp(min=0)
 
     # C (C - 1): a class's diagonal mean follows from its others
     values["means"] = decomposition.component_values(M, MEANS, C * (C - 1)).clamp(min=0)
@@ -264,7 +264,7 @@ def _smoothing(options: CrossClass) -> Smoothing:
 def _densities(
     found: Structure, spectrum: Tensor | None, options: CrossClass, context: penchant.Context
 ) -> dict[str, Any]:
-    """Log spectra with and without each part, on one grid."""
+    """Log spectra with and without each component, on one grid."""
     # one grid for all, so that panels can be compared
     densities = log_spectra(
         found.components.decomposition,

@@ -101,10 +101,10 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure at the end of the training, on training samples, test samples, or both."""
     _refuse_many_vectors(options, context)
     # names of test samples have a prefix where there are both
-    parts = {"": options.split}
+    splits = {"": options.split}
     if options.split == "both":
-        parts = {"": "train", "test-": "test"}
-    chosen_of = {split: _samples(split, options, context) for split in parts.values()}
+        splits = {"": "train", "test-": "test"}
+    chosen_of = {split: _samples(split, options, context) for split in splits.values()}
     _say_what_it_takes(list(chosen_of.values()), options, context)
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
@@ -113,7 +113,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
-    for prefix, split in parts.items():
+    for prefix, split in splits.items():
         given = Measured(network, chosen_of[split], loss, split)
         numbers, pictures = _measure(given, options, context)
         for name, value in numbers.items():
@@ -124,7 +124,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
-        conventions=_conventions(options, parts, loss, _terms(context.data.train.labels)),
+        conventions=_conventions(options, splits, loss, _terms(context.data.train.labels)),
         missing=tuple(missing),
     )
 
@@ -160,19 +160,19 @@ def _samples(
 
 
 def _say_what_it_takes(
-    parts: list[Samples], options: HessianSpectrum, context: penchant.Context
+    splits: list[Samples], options: HessianSpectrum, context: penchant.Context
 ) -> None:
     """Warn before the training where products would take hours; small networks have none."""
     network = context.network()
     if sum(each.numel() for each in network.parameters()) <= options.exact_limit:
         return
-    counts = [len(samples.labels) for samples in parts]
+    counts = [len(samples.labels) for samples in splits]
     work = work_ahead(
         options,
         leading=_leading_count(options, context),
-        outputs=_columns(parts[0], _outputs(options, context)),
+        outputs=_columns(splits[0], _outputs(options, context)),
         samples=counts,
-        forward=forward_operations(network, parts[0].inputs),
+        forward=forward_operations(network, splits[0].inputs),
     )
     say_if_long(work, sum(counts), context)
 
@@ -514,7 +514,7 @@ def _sample_traces(given: Measured, context: penchant.Context) -> Tensor:
 
 
 def _contributions(of_samples: Tensor, labels: Tensor) -> Tensor:
-    """Contributions (n,) to a mean over positions, from parts (n,) whose mean it is."""
+    """Contributions (n,) to a mean over positions, from values (n,) whose mean it is."""
     if not are_sequences(labels):
         return of_samples
     counts = positions_counted(labels)
@@ -572,7 +572,7 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     )
     first = leading.vectors[:, :1].T.to(G.dtype)  # (1, size)
 
-    # |V_i^T x|^2 is a sample's part
+    # |V_i^T x|^2 is a sample's contribution
     products = G.factor().adjoint(first).double()
     by_sample = products.reshape(len(inputs), -1).square().sum(1)
     return stderr_of(_contributions(by_sample * len(inputs), labels), labels)
@@ -618,14 +618,14 @@ def _terms(labels: Tensor) -> str:
 
 
 def _conventions(
-    options: HessianSpectrum, parts: dict[str, str], loss: str, terms: str
+    options: HessianSpectrum, splits: dict[str, str], loss: str, terms: str
 ) -> dict[str, str]:
     leading = "not deflated"
     if options.deflate:
         leading = f"leading eigenvalues by {options.method}, with their exact mass"
 
     # say which samples names without a prefix mean
-    named = [f"{prefix or 'plain'} names: {split}" for prefix, split in parts.items()]
+    named = [f"{prefix or 'plain'} names: {split}" for prefix, split in splits.items()]
     names = {
         "cross-entropy": "softmax cross-entropy",
         "squared-error": "half the squared error",

@@ -176,14 +176,14 @@ def _null(draws: np.ndarray) -> Null:
 def _conventions(options: LayerStructure, decay: float) -> dict[str, str]:
     weights = f"weight decay {decay:g}"
     if not decay:
-        weights = "no weight decay: the class part is known up to a factor"
+        weights = "no weight decay: the class component is known up to a factor"
     return {
         "features": "what a layer is given, uncentred, mean over samples and positions; without "
         "the constant of a bias",
         "errors": "derivatives of the loss in what a layer gives, weighted by probabilities, "
         "summed over positions",
         "samples": f"{options.split}, {options.per_class or 'all'} of each class",
-        "separation": "smallest non-zero eigenvalue of the class part / largest after its "
+        "separation": "smallest non-zero eigenvalue of the class component / largest after its "
         "projection knockout; last layer where defined",
         "weights": weights,
         "null": f"labels permuted {options.permutations} times",

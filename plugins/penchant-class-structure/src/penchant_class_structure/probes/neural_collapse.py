@@ -231,7 +231,7 @@ def _quantities(
 def _permutation_p(value: float, draws: np.ndarray) -> float | None:
     """The two-sided p-value of a positive statistic among permutations of the same samples.
 
-    Their spread is all that differs without an effect: the error over samples is no part of it.
+    Without an effect only they vary: the error over samples does not enter.
     Logarithms, because ratios are skewed.
     """
     logs = np.log(np.maximum(draws, _TINY))

@@ -22,7 +22,7 @@ from penchant_class_structure.numerics.decomposition import Decomposition, knock
 from penchant_class_structure.numerics.sample_space import SampleSpace
 from penchant_class_structure.shared.measured_network import permuted_labels
 
-PARTS = ("class", "cross", "within", "diagonal")
+COMPONENTS = ("class", "cross", "within", "diagonal")
 GROUPS = 10  # of samples, left out one after another
 _ITERATIONS = 3  # of the subspace of all samples, once a group is left out
 _ROUNDING = 1e-12  # of the trace: less is nothing
@@ -54,7 +54,7 @@ class Components:
             dtype=torch.float64,
         )
 
-        # added up class by class: the parts of classes are needed, too
+        # added up class by class: the contributions of classes are needed, too
         summed = zeros.index_add(0, self.decomposition.labels.cpu(), traces)
         return summed / len(traces)
 
@@ -71,35 +71,35 @@ class Components:
         counts = self.decomposition.weights.counts
         return self.by_class / counts.cpu()
 
-    def rank(self, part: str) -> int:
+    def rank(self, component: str) -> int:
         """Eigenvalues that a component made of means has."""
         C = self.decomposition.classes
-        if part == "cross":
+        if component == "cross":
             return C * (C - 2)
         return C
 
-    def trace(self, part: str) -> float:
+    def trace(self, component: str) -> float:
         """The trace of a component."""
-        if part == "within":
+        if component == "within":
             return float(self.by_class.sum())
-        rank = self.rank(part)
-        values = self.decomposition.component_values(self.M, (part,), rank)
+        rank = self.rank(component)
+        values = self.decomposition.component_values(self.M, (component,), rank)
 
         # rounding makes negative ones, which no second moment has
         return float(values.clamp(min=0).sum())
 
-    def ratio(self, part: str) -> float | None:
+    def ratio(self, component: str) -> float | None:
         """The mean eigenvalue of a component over the bulk; None where one of them is nothing."""
         within = float(self.by_class.sum())
         total = float(self.decomposition.space.traces.mean())
         empty = within <= _ROUNDING * total
-        rank = self.rank(part)
+        rank = self.rank(component)
         if empty or not rank:
             return None
 
         # of both, an eigenvalue's mean
         bulk = float(self.within_average.mean())
-        return self.trace(part) / rank / bulk
+        return self.trace(component) / rank / bulk
 
 
 def component_quantities(
@@ -131,18 +131,18 @@ def component_quantities(
     quantities = {"trace-total": total}
 
     # each component, beside the same of permuted classes
-    for part in PARTS:
-        null = [each.trace(part) for each in nulls]
-        quantities[f"trace-{part}"] = _quantity(
-            components.trace(part), errors.get(part), null, labels
+    for component in COMPONENTS:
+        null = [each.trace(component) for each in nulls]
+        quantities[f"trace-{component}"] = _quantity(
+            components.trace(component), errors.get(component), null, labels
         )
-    for name, part in (("outliers-to-bulk", "class"), ("mini-bulk-to-bulk", "cross")):
+    for name, component in (("outliers-to-bulk", "class"), ("mini-bulk-to-bulk", "cross")):
         # how far outliers and mini-bulk stand out of the bulk
-        ratio = components.ratio(part)
+        ratio = components.ratio(component)
         if ratio is None:
             continue
-        error = _ratio_contributions(components, errors, part) if errors else None
-        ratios = [each.ratio(part) for each in untrained or nulls]
+        error = _ratio_contributions(components, errors, component) if errors else None
+        ratios = [each.ratio(component) for each in untrained or nulls]
         known = [value for value in ratios if value is not None]
         quantities[name] = _quantity(ratio, error, known, labels)
     if "outliers-to-bulk" not in quantities:
@@ -183,7 +183,7 @@ def _contributions(components: Components) -> dict[str, Tensor]:
 def _ratio_contributions(
     components: Components,
     errors: dict[str, Tensor],
-    part: str,
+    component: str,
 ) -> Tensor:
     """Contributions to a ratio to the bulk, which is the mean over classes of within-average."""
     decomposition = components.decomposition
@@ -193,7 +193,7 @@ def _ratio_contributions(
     counts = decomposition.weights.counts.cpu().double()
     of_class = counts[decomposition.labels.cpu()]  # (n,)
     bulk = errors["within"] / (of_class * C)
-    above = errors[part] / components.rank(part)
+    above = errors[component] / components.rank(component)
     return influence.of_ratio(above, bulk)
 
 

@@ -78,7 +78,7 @@ class FirstOutputs(nn.Module):
         self.network = network
         self.count = count
 
-        # a new module is in training mode: who restores that mode would restore it in all parts
+        # a new module is in training mode: restoring that mode would restore it in all submodules
         self.training = network.training
 
     def forward(self, inputs: Tensor) -> Tensor:

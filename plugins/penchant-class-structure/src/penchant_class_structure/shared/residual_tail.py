@@ -26,13 +26,13 @@ TAIL = ("tail-exponent", "tail-fit", "tail-fit-exponential")  # in the order of 
 
 
 def residual_tail(
-    measure: Quadrature, part: str, options: HessianSpectrum, context: penchant.Context
+    measure: Quadrature, split: str, options: HessianSpectrum, context: penchant.Context
 ) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
     """Quantities and arrays of the tail; without enough of it numbers are missing.
 
     Args:
         measure: The spectrum of E.
-        part: Of which samples, for warnings and conventions.
+        split: Of which samples, for warnings and conventions.
         options: The probe's.
         context: Where warnings and conventions go.
     """
@@ -58,12 +58,12 @@ def residual_tail(
     if line is None or quantities is None:
         hint = "; more lanczos_steps resolve more of it" if resolved_from(measure) else ""
         context.warn(
-            f"no power law is fitted to the tail of E ({part} samples): it needs {FEWEST} bins "
+            f"no power law is fitted to the tail of E ({split} samples): it needs {FEWEST} bins "
             f"with eigenvalues over {DECADES:g} decade{hint}"
         )
         missing = penchant.Quantity(math.nan, exact=True)
         return dict.fromkeys(TAIL, missing), arrays
-    _say_window(line, part, context)
+    _say_window(line, split, context)
     arrays["tail-line"] = torch.tensor(
         [line.slope, line.intercept],
         device="cpu",
@@ -75,17 +75,17 @@ def residual_tail(
     return quantities, arrays
 
 
-def _say_window(line: PowerLaw, part: str, context: penchant.Context) -> None:
+def _say_window(line: PowerLaw, split: str, context: penchant.Context) -> None:
     """Record where the line was fitted, and warn where an exponential fits better."""
     decades = math.log10(line.high / line.low)
-    context.conventions[f"tail ({part})"] = (
+    context.conventions[f"tail ({split})"] = (
         f"{len(line.positions)} bins from {line.low:.3g} to {line.high:.3g}, {decades:.1f} decades"
     )
     if line.exponential >= line.fit:
         context.warn(
-            f"the tail of E ({part} samples) is not a power law: an exponential fits the same bins "
-            f"better, with R squared {line.exponential:.3f} against {line.fit:.3f}; tail-exponent "
-            "is only the slope in this window"
+            f"the tail of E ({split} samples) is not a power law: an exponential fits the same "
+            f"bins better, with R squared {line.exponential:.3f} against {line.fit:.3f}; "
+            "tail-exponent is only the slope in this window"
         )
 
 

@@ -80,17 +80,17 @@ def work_ahead(
         options: What is measured.
         leading: Eigenvalues that are searched for one by one.
         outputs: Of the network.
-        samples: How many there are in each part.
+        samples: How many there are in each split.
         forward: Operations of one forward pass of one sample.
     """
     products = products_requested(options, leading)
     passes = sum(PASSES[name] * count for name, count in products.items())
     if "gauss-newton" in options.matrices:
         passes += COLUMN_PASSES * outputs
-    parts = len(samples)
+    splits = len(samples)
     return Work(
-        parts * products["hessian"],
-        parts * products["gauss-newton"],
+        splits * products["hessian"],
+        splits * products["gauss-newton"],
         forward * passes * sum(samples),
     )
 
@@ -104,7 +104,7 @@ def say_if_long(work: Work, samples: int, context: penchant.Context) -> None:
     text = (
         f"at most {work.hessian:,} products with the Hessian and {work.gauss_newton:,} with G, of "
         f"{samples:,} samples, take {work.operations:.1e} operations, about {seconds / 3600:,.0f} "
-        f"hours of {where}: ask for less with `classes`, `per_class`, `part`, `matrices`, "
+        f"hours of {where}: ask for less with `classes`, `per_class`, `split`, `matrices`, "
         "`leading`, `iterations`, `lanczos_steps` or `starts`"
     )
     context.warn(text)

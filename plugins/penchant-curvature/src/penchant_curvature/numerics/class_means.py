@@ -38,11 +38,11 @@ class MeanProducts:
         return self.inner / squares.sqrt()
 
 
-def add(parts: Sequence[MeanProducts]) -> MeanProducts:
+def add(shards: Sequence[MeanProducts]) -> MeanProducts:
     """Inner products over several layers taken together (Khatri-Rao)."""
-    inner = torch.stack([each.inner for each in parts])
-    gradients = torch.stack([each.gradients for each in parts])
-    products = torch.stack([each.products for each in parts])
+    inner = torch.stack([each.inner for each in shards])
+    gradients = torch.stack([each.gradients for each in shards])
+    products = torch.stack([each.products for each in shards])
     return MeanProducts(inner.sum(0), gradients.sum(0), products.sum(0))
 
 

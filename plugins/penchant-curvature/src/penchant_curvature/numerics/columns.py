@@ -48,10 +48,10 @@ class Positions:
         """sum_ik |v_ik|^2."""
         return between_positions(self, self).sum()
 
-    def matrices(self, part: slice) -> Tensor:
+    def matrices(self, some: slice) -> Tensor:
         """Columns of some samples as matrices (m, k, o, d)."""
-        errors = self.errors[part]
-        inputs = self.inputs[part]
+        errors = self.errors[some]
+        inputs = self.inputs[some]
         return torch.einsum("nkto,ntd->nkod", errors, inputs)
 
     def combined(self, weights: Tensor) -> Tensor:
@@ -81,9 +81,9 @@ class Gradients:
         """sum_ik |v_ik|^2."""
         return self.columns.square().sum()
 
-    def matrices(self, part: slice) -> Tensor:
+    def matrices(self, some: slice) -> Tensor:
         """Columns of some samples as matrices (m, k, o, d)."""
-        return self.columns[part]
+        return self.columns[some]
 
     def combined(self, weights: Tensor) -> Tensor:
         """sum_ik weights_rik v_ik (r, o, d)."""
@@ -175,10 +175,10 @@ class Columns(Curvature):
 
     def _apply(self, u: Tensor) -> Tensor:
         """V u of rows u (k, columns)."""
-        # each layer has its part of the same combination
+        # each layer has its block of the same combination
         weights = u.reshape(len(u), self.samples, self.each)
-        parts = [each.combined(weights) for each in self.stored]
-        return self.flat(parts)
+        blocks = [each.combined(weights) for each in self.stored]
+        return self.flat(blocks)
 
     def _adjoint(self, rows: Tensor) -> Tensor:
         """V^T x of rows x (k, size)."""
@@ -214,7 +214,7 @@ class Columns(Curvature):
 
     def cross_gram(self, other: Columns) -> Tensor:
         """V^T W (columns, columns of the other)."""
-        # layers are parts of the same columns: their products add up
+        # layers are blocks of the same columns: their products add up
         grams = [_gram(mine, theirs) for mine, theirs in zip(self.stored, other.stored)]
         return sum(grams, start=torch.zeros_like(grams[0]))
 
@@ -319,7 +319,7 @@ def _gram(mine: Stored, theirs: Stored) -> Tensor:
         left.add_gram(total, left if mine is theirs else right)
         return total.flatten(2).flatten(0, 1)
 
-    def products(part: slice, each: Tensor) -> Tensor:
+    def products(some: slice, each: Tensor) -> Tensor:
         columns = each.flatten(0, 1)  # (m k, o, d)
         return mine.products(columns).flatten(1)
 
@@ -347,8 +347,8 @@ def over_chunks(stored: Stored, work: Callable[[slice, Tensor], Answer]) -> list
     def chunks(step: int) -> list[Answer]:
         answers = []
         for start in range(0, samples, step):
-            part = slice(start, start + step)
-            answers.append(work(part, stored.matrices(part)))
+            some = slice(start, start + step)
+            answers.append(work(some, stored.matrices(some)))
         return answers
 
     # one sample tells how many fit

@@ -42,10 +42,10 @@ class Curvature(Operator):
     def matrices(self, rows: Tensor) -> list[Tensor]:
         """A matrix (k, out, width) a layer, of flat rows (k, size)."""
         sizes = [layer.size for layer in self.layers]
-        parts = rows.split(sizes, dim=1)
+        blocks = rows.split(sizes, dim=1)
         matrices = []
-        for layer, part in zip(self.layers, parts):
-            matrices.append(layer.matrices(part))
+        for layer, block in zip(self.layers, blocks):
+            matrices.append(layer.matrices(block))
         return matrices
 
     def flat(self, matrices: Sequence[Tensor]) -> Tensor:

@@ -103,7 +103,7 @@ class KroneckerSum(Curvature):
 
     def _rows(self, rows: Tensor) -> Tensor:
         def work(together: int) -> Tensor:
-            products = [self._product(part) for part in rows.split(together)]
+            products = [self._product(chunk) for chunk in rows.split(together)]
             if len(products) == 1:
                 return products[0]
             return torch.cat(products)
@@ -173,11 +173,11 @@ class KroneckerSum(Curvature):
             return None
 
         def apply(u: Tensor) -> Tensor:
-            # every group has its part of the combination
-            parts = u.split(counts, dim=1)
+            # every group has its block of the combination
+            blocks = u.split(counts, dim=1)
             total: Any = 0
-            for (R, Q), shape, part in zip(self._both_roots, shapes, parts):
-                weights = part.reshape(-1, *shape)
+            for (R, Q), shape, block in zip(self._both_roots, shapes, blocks):
+                weights = block.reshape(-1, *shape)
                 total = total + Q @ weights @ R.T
             return self.flat([total])
 
@@ -361,8 +361,8 @@ def _quadratic(
         return float(products.sum())
 
     # some samples at a time, because gradients are large
-    def of_some(part: slice, mine: Tensor) -> Tensor:
-        theirs = Delta @ right.matrices(part) @ H.T
+    def of_some(some: slice, mine: Tensor) -> Tensor:
+        theirs = Delta @ right.matrices(some) @ H.T
         products = mine * theirs
         return products.sum()
 

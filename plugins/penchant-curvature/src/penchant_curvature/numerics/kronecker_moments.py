@@ -1,8 +1,8 @@
 """Kronecker factors of many layers in one pass over the samples.
 
-A batch passes forth once, and every layer's inputs become a part of its H as they come. It passes
+A batch passes forth once, and every layer's inputs are added to its H as they come. It passes
 back once for each column of the loss's root L (the Hessian of the loss in the outputs is L L^T):
-the errors that arrive at all layers become parts of their Delta. So all layers together cost one
+the errors that arrive at all layers are added to their Delta. So all layers together cost one
 forward pass and C backward passes, and only one column of errors is there at a time.
 
 Samples are passed in the order of their groups, so that those of a group lie side by side in a
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from penchant_curvature.numerics.column_bytes import refuse_too_large
 from penchant_curvature.numerics.linear_layers import Layer
-from penchant_curvature.numerics.moment_sums import LayerSums, Measured, Moments, Part
+from penchant_curvature.numerics.moment_sums import LayerSums, Measured, Moments, Rows
 
 _MEASURED = 8  # columns that tell the bytes of a pass
 
@@ -108,7 +108,7 @@ class MomentPasses:
         with torch.no_grad():
             passed = layer_pass(self.outputs, self.inputs[first], self.modules)
             for name in passed.layers:
-                sums[name].see(passed.inputs(name), [Part(group, 0, 1)], 1)
+                sums[name].see(passed.inputs(name), [Rows(group, 0, 1)], 1)
 
     def _new_sums(self, names: Sequence[str]) -> dict[str, LayerSums]:
         """Empty sums."""
@@ -131,8 +131,8 @@ class MomentPasses:
         def passed(inputs: Tensor) -> None:
             # errors of all columns may wait for each other
             sums = self._new_sums(names)
-            part = Part(group, 0, len(inputs))
-            self._add_batch(sums, inputs, [part], first=_MEASURED)
+            rows = Rows(group, 0, len(inputs))
+            self._add_batch(sums, inputs, [rows], first=_MEASURED)
 
         most = batch_size(some.device)
         return fitting_batch(passed, some, largest=most)
@@ -140,20 +140,20 @@ class MomentPasses:
     def _add(self, sums: Mapping[str, LayerSums], chosen: Tensor) -> None:
         """Add the samples with these numbers."""
         theirs = self.groups[chosen]
-        groups, counts = theirs.unique_consecutive(return_counts=True)
-        parts = []
+        numbers, counts = theirs.unique_consecutive(return_counts=True)
+        groups = []
         first = 0
-        for group, count in zip(groups.tolist(), counts.tolist()):
+        for group, count in zip(numbers.tolist(), counts.tolist()):
             last = first + count
-            parts.append(Part(group, first, last))
+            groups.append(Rows(group, first, last))
             first = last
-        self._add_batch(sums, self.inputs[chosen], parts)
+        self._add_batch(sums, self.inputs[chosen], groups)
 
     def _add_batch(
         self,
         sums: Mapping[str, LayerSums],
         inputs: Tensor,
-        parts: Sequence[Part],
+        groups: Sequence[Rows],
         *,
         first: int | None = None,
     ) -> None:
@@ -163,7 +163,7 @@ class MomentPasses:
         passed = layer_pass(self.outputs, inputs, layers)
         with torch.no_grad():
             for name in passed.layers:
-                sums[name].see(passed.inputs(name), parts, count)
+                sums[name].see(passed.inputs(name), groups, count)
 
         # errors towards one column at a time; curvature is a mean over all samples
         columns = loss_columns(passed.outputs, self.measured.loss)[:first]
@@ -173,7 +173,7 @@ class MomentPasses:
         for number, cotangent in enumerate(scaled):
             errors = passed.errors(cotangent, last=number == len(scaled) - 1)
             for name, uses in errors.items():
-                sums[name].hear(uses, parts, count)
+                sums[name].hear(uses, groups, count)
         for name in passed.layers:
             sums[name].finish_batch()
 

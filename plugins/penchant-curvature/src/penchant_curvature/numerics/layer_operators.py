@@ -154,7 +154,7 @@ def column_operators(
                 operators[name] = Columns([layer], [columns_of_layer])
             return operators
 
-        # over all layers a column has a part in each
+        # over all layers a column has a block for each
         sizes().check(modules)
         pairs = [stored(each) for each in modules]
         return {ALL: Columns(*zip(*pairs))}

@@ -118,11 +118,11 @@ class LayerSamples:
         return len(self.inputs)
 
     def __iter__(self) -> Iterator[Batch]:
-        parts = self.inputs.split(self.batch)
-        labels: Sequence[Tensor | None] = [None] * len(parts)
+        chunks = self.inputs.split(self.batch)
+        labels: Sequence[Tensor | None] = [None] * len(chunks)
         if self.labels is not None:
             labels = self.labels.split(self.batch)
-        for number, (x, y) in enumerate(zip(parts, labels)):
+        for number, (x, y) in enumerate(zip(chunks, labels)):
             start = number * self.batch
             yield self._batch(start, x, y)
 

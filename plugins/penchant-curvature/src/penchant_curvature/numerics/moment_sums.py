@@ -67,7 +67,7 @@ class Measured:
             raise ValueError(f"positions must be {choices}, found {self.positions!r}")
 
 
-class Part:
+class Rows:
     """Samples of one group, side by side in a batch."""
 
     def __init__(self, group: int, first: int, last: int) -> None:
@@ -118,7 +118,7 @@ class LayerSums:
     def see(
         self,
         uses: Sequence[Tensor],
-        parts: Sequence[Part],
+        groups: Sequence[Rows],
         samples: int,
     ) -> None:
         """Add the inputs of all uses of the layer in a batch."""
@@ -139,8 +139,8 @@ class LayerSums:
             joining = self._with_bias(means.to(self.wide))
             self.means.append(joining.T)
         for each in columns:
-            for part in parts:
-                self._add_inputs(part.group, part.of(each, samples))
+            for rows in groups:
+                self._add_inputs(rows.group, rows.of(each, samples))
 
     @property
     def _needs_sums(self) -> bool:
@@ -202,7 +202,7 @@ class LayerSums:
     def hear(
         self,
         uses: Sequence[Tensor | None],
-        parts: Sequence[Part],
+        groups: Sequence[Rows],
         samples: int,
     ) -> None:
         """Add the errors of all uses towards one column of L."""
@@ -216,8 +216,8 @@ class LayerSums:
         if self.measured.positions == "reduce":
             columns_of_uses = [total]
         for each in columns_of_uses:
-            for part in parts:
-                self._wait(part.group, part.of(each, samples))
+            for rows in groups:
+                self._wait(rows.group, rows.of(each, samples))
 
     def _wait(self, group: int, columns: Tensor) -> None:
         """Let errors wait for those of other columns: few large products are faster than many."""

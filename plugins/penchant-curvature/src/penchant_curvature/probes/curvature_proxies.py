@@ -282,9 +282,9 @@ def _cosines(shards: Shards) -> Tensor | None:
     """
     if any("means-inner" not in shard for shard in shards):
         return None
-    parts = [_mean_products(shard) for shard in shards]
-    together = class_means.add(parts)
-    cosines = [part.cosines() for part in (*parts, together)]
+    products = [_mean_products(shard) for shard in shards]
+    together = class_means.add(products)
+    cosines = [product.cosines() for product in (*products, together)]
     return torch.stack(cosines)
 
 
@@ -487,7 +487,7 @@ def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict
         counts = torch.bincount(data.labels, minlength=classes).tolist()
         which = f"{min(counts)} to {max(counts)} of each class"
     return {
-        "samples": f"{every} of the {options.split} part, {which}",
+        "samples": f"{every} of the {options.split} split, {which}",
         "relative error": "Frobenius norm of the difference over that of the exact matrix",
         "batch-norm": "running statistics (evaluation mode)",
         "outliers": "position in 2..2C of the largest gap in log eigenvalue",

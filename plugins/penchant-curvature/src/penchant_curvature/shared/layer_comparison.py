@@ -1,7 +1,7 @@
 """One layer: the exact curvature beside every proxy of it.
 
 Any plugin may provide proxies; they must have `penchant_numerics.estimates.LayerCurvature`. An
-operator that knows products only takes part, too, where it is small enough for its matrix. One that
+operator that knows products only is compared, too, if it is small enough for its matrix. One that
 does not fit in memory is left out, even the exact one; the numbers of others stay.
 """
 
@@ -420,9 +420,9 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     layers = [some.layer]
     if some.layer == ALL:
         layers = list(coverage(some.network, some.data.inputs).layers)
-    parts = []
+    products = []
     for layer in layers:
-        part = mean_products(
+        product = mean_products(
             some.network,
             some.data,
             layer,
@@ -430,6 +430,6 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
             bias=options.bias,
             batch=options.batch,
         )
-        parts.append(part)
-    means = add(parts)
+        products.append(product)
+    means = add(products)
     return {f"means-{name}": getattr(means, name) for name in MEANS}

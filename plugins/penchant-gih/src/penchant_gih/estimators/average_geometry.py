@@ -13,7 +13,7 @@ from torch import Tensor
 
 from penchant_gih.declarations.estimators import AverageGeometry
 from penchant_gih.numerics import row_geometry
-from penchant_gih.numerics.geometry import HALVES, PARTS, Geometry
+from penchant_gih.numerics.geometry import GROUPS, HALVES, Geometry
 from penchant_gih.numerics.gradients import probed_gradients, shard_size
 from penchant_gih.shared.probing import (
     BATCH_NORM,
@@ -56,13 +56,13 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
 
 
 def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
-    # Halves and parts of the networks have a matrix each, and are stacked at the end.
-    needed = (HALVES + 2 * PARTS + 4) * 8 * size**2
+    # Halves and groups of the networks have a matrix each, and are stacked at the end.
+    needed = (HALVES + 2 * GROUPS + 4) * 8 * size**2
     try:
         memory.require(
             needed,
             device,
-            what=f"the average geometry of {size} inputs, in parts",
+            what=f"the average geometry of {size} inputs, in groups",
             hint="draw fewer networks than inputs, whose gradients are kept instead",
         )
     except ValueError as error:

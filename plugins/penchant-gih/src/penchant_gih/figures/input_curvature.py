@@ -23,14 +23,14 @@ def headline(result: penchant.Result) -> str | None:
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
-    """Alignment of the Hessian with the geometry, and what its second part amounts to, by step."""
+    """Alignment of the Hessian with the geometry, and what its second term amounts to, by step."""
     arrays = result.arrays
     steps = arrays["steps"]
     alignment = Curve(arrays["corr-g"], arrays["corr-g-stderr"], arrays["corr-g-null"])
     share = Curve(arrays["second-share"], arrays["second-share-stderr"])
     figure = by_index(
         steps,
-        {"Corr(Hessian, G_t)": alignment, "share of the second part": share},
+        {"Corr(Hessian, G_t)": alignment, "share of the second term": share},
         xlabel="step of training",
         ylabel="cosine, or share of the norm",
     )
@@ -41,7 +41,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     axes.set_ylim(0, max(1.05, 1.05 * float(largest)))
     caption = (
         "The input Hessian of the loss against the geometry of the same networks; dashed: after "
-        "a random rotation. The second part is what the paper drops."
+        "a random rotation. The second term is what the paper drops."
     )
     title = "Input curvature of the loss"
     return {"curvature": captioned(figure, caption, title=title)}

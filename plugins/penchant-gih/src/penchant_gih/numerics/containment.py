@@ -14,16 +14,16 @@ from penchant_numerics.correlation import Corr, distinct_mean, jackknifed
 from torch import Tensor
 
 
-def containment(parts: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
-    """|P A P| / |A| with P on the first `rank` coordinates, by the jackknife over parts.
+def containment(groups: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
+    """|P A P| / |A| with P on the first `rank` coordinates, by the jackknife over groups.
 
     Args:
-        parts: A of independent parts, each (D, D), in the basis whose first vectors P is on.
-        table: <A_i, A_j> (parts, parts).
+        groups: A of independent groups, each (D, D), in the basis whose first vectors P is on.
+        table: <A_i, A_j> (groups, groups).
         rank: Dimension of the subspace.
     """
     # In this basis P A P is the first corner of A.
-    corners = [part[:rank, :rank] for part in parts]
+    corners = [group[:rank, :rank] for group in groups]
     inner = inner_products(corners)
 
     def statistic(keep: list[int]) -> float:
@@ -34,7 +34,7 @@ def containment(parts: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
             return math.sqrt(max(0.0, inside) / whole)
         return math.nan
 
-    return jackknifed(statistic, len(parts))
+    return jackknifed(statistic, len(groups))
 
 
 def inner_products(matrices: Sequence[Tensor]) -> Tensor:

@@ -100,7 +100,7 @@ def _sum(first: State, second: State) -> State:
 
 
 def _weights(ensemble: Ensemble, state: State) -> State:
-    # Buffers are no part of the gradient.
+    # The gradient does not contain buffers.
     named = ensemble.module.named_parameters()
     return {name: state[name] for name, _ in named}
 
@@ -143,9 +143,9 @@ def mixed_products(ensemble: Ensemble, along: State, points: Tensor) -> Tensor:
 
 
 class Evolution:
-    """Delta = -(v g^T + g v^T) averaged over networks, in parts, with errors of its entries."""
+    """Delta = -(v g^T + g v^T) averaged over networks, in groups, with errors of its entries."""
 
-    def __init__(self, size: int, *, device: torch.device | str, parts: int) -> None:
+    def __init__(self, size: int, *, device: torch.device | str, groups: int) -> None:
         dtype = accumulation_dtype(torch.device(device))
         self.sums = [
             torch.zeros(
@@ -154,7 +154,7 @@ class Evolution:
                 device=device,
                 dtype=dtype,
             )
-            for _ in range(parts)
+            for _ in range(groups)
         ]
         self.squares = torch.zeros(
             size,
@@ -162,7 +162,7 @@ class Evolution:
             device=device,
             dtype=dtype,
         )
-        self.counts = [0] * parts
+        self.counts = [0] * groups
 
     @property
     def count(self) -> int:
@@ -182,15 +182,15 @@ class Evolution:
         g = gradients.to(dtype)
         first = self.count
         inputs = v.shape[1]
-        # Network i goes to part i mod parts, as in the geometry.
-        parts = len(self.sums)
-        for offset in range(min(parts, len(v))):
-            part = (first + offset) % parts
-            own = slice(offset, None, parts)
+        # Network i goes to group i mod groups, as in the geometry.
+        groups = len(self.sums)
+        for offset in range(min(groups, len(v))):
+            group = (first + offset) % groups
+            own = slice(offset, None, groups)
             left = v[own].flatten(0, 1)
             right = g[own].flatten(0, 1)
-            self.sums[part].addmm_(left.T, right, alpha=1 / inputs)
-            self.counts[part] += len(v[own])
+            self.sums[group].addmm_(left.T, right, alpha=1 / inputs)
+            self.counts[group] += len(v[own])
         # The square of a network's mean over its inputs is a sum over pairs of them.
         weight = 1 / inputs**2
         for p in range(inputs):
@@ -211,20 +211,20 @@ class Evolution:
         total += (v * h).T @ (g * w)
         self.squares += weight * (total + total.T)
 
-    def part(self, number: int) -> Tensor:
-        """Delta from one part of the networks."""
+    def group(self, number: int) -> Tensor:
+        """Delta from one group of the networks."""
         count = self.counts[number]
         mean = self.sums[number] / count
         return -(mean + mean.T)
 
-    def parts(self) -> list[Tensor]:
-        """Delta from every part of the networks."""
+    def groups(self) -> list[Tensor]:
+        """Delta from every group of the networks."""
         numbers = range(len(self.sums))
-        return [self.part(number) for number in numbers]
+        return [self.group(number) for number in numbers]
 
     def matrix(self) -> Tensor:
         """Delta from all networks."""
-        # Parts are summed in their order: another order would round otherwise.
+        # Groups are summed in their order: another order would round otherwise.
         first, *others = self.sums
         mean = sum(others, first) / self.count
         return -(mean + mean.T)
@@ -237,8 +237,8 @@ class Evolution:
         return (variance.clamp(min=0) / freedom).sqrt()
 
     def table(self) -> Tensor:
-        """Inner products (parts, parts)."""
-        return inner_products(self.parts())
+        """Inner products (groups, groups)."""
+        return inner_products(self.groups())
 
 
 def batch_size(

@@ -33,8 +33,8 @@ def energies(moment: Tensor, shape: Sequence[int]) -> Tensor:
     total = torch.zeros(points, device=moment.device, dtype=moment.dtype)
     for channel in range(channels):
         first = channel * points
-        part = slice(first, first + points)
-        block = moment[part, part].reshape(points, *grid)
+        own = slice(first, first + points)
+        block = moment[own, own].reshape(points, *grid)
         # F acts on rows, its conjugate on columns.
         rows = torch.fft.fftn(block, dim=axes, norm="ortho")
         columns = rows.reshape(points, points).T.reshape(points, *grid)
@@ -80,11 +80,11 @@ def frequencies(shape: Sequence[int], *, device: torch.device | str) -> Tensor:
     return squares.sqrt()
 
 
-def low_part(found: Tensor, shape: Sequence[int]) -> float:
+def low_share(found: Tensor, shape: Sequence[int]) -> float:
     """Share of energies of the grid at frequencies of at most an eighth of a cycle per pixel.
 
     >>> moment = torch.eye(64, device="cpu", dtype=torch.float64)
-    >>> low_part(energies(moment, (1, 8, 8)), (1, 8, 8))
+    >>> low_share(energies(moment, (1, 8, 8)), (1, 8, 8))
     0.078125
     """
     lengths = frequencies(shape, device=found.device)

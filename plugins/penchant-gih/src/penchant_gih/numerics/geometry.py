@@ -1,8 +1,8 @@
-"""The average geometry G = E[g g^T], streamed, in independent parts of the networks.
+"""The average geometry G = E[g g^T], streamed, in independent groups of the networks.
 
-Memory: one matrix per part and a chunk of gradients, never the gradients of all networks. The parts
-make unbiased norms and standard errors possible: products of different parts have no noise in
-common, and leaving out one part at a time tells how sure a statistic is.
+Memory: one matrix per group and a chunk of gradients, never the gradients of all networks. With
+groups, norms are unbiased (products of different groups have no noise in common) and have standard
+errors (the jackknife leaves out one group at a time).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from penchant_numerics.moments import SecondMoment, descending_eigh
 from torch import Tensor
 
 HALVES = 2  # what G itself is summed from
-PARTS = 6  # enough to leave one out and still have four different ones, as G S G needs
-LARGEST_JACKKNIFE = 2048  # inputs up to which spectra with one part left out are taken
+GROUPS = 6  # enough to leave one out and still have four different ones, as G S G needs
+LARGEST_JACKKNIFE = 2048  # inputs up to which spectra with one group left out are taken
 
 
-class Parts:
-    """Second moments of independent parts: network i belongs to part i mod count."""
+class Groups:
+    """Second moments of independent groups: network i belongs to group i mod count."""
 
     def __init__(
         self,
@@ -35,17 +35,17 @@ class Parts:
 
     def add(self, gradients: Tensor) -> None:
         """Add gradients (networks, inputs, D), in the order of networks."""
-        # Network i goes to part i mod count, however networks are cut into shards.
+        # Network i goes to group i mod count, however networks are cut into shards.
         count = len(self.moments)
         for offset in range(min(count, len(gradients))):
             rows = gradients[offset::count].flatten(0, 1)
-            part = (self.networks + offset) % count
-            self.moments[part].add(rows)
+            number = (self.networks + offset) % count
+            self.moments[number].add(rows)
         self.networks += len(gradients)
 
     def matrix(self) -> Tensor:
-        """The moment (D, D) of all parts together."""
-        # Parts are summed in their order: another order would round otherwise.
+        """The moment (D, D) of all groups together."""
+        # Groups are summed in their order: another order would round otherwise.
         total = self.moments[0].outer.clone()
         vectors = self.moments[0].count
         for moment in self.moments[1:]:
@@ -55,12 +55,12 @@ class Parts:
         return (total + total.T) / 2
 
     def squared_norms(self) -> Tensor:
-        """|g|^2 of every gradient, part by part."""
+        """|g|^2 of every gradient, group by group."""
         norms = [moment.norms() for moment in self.moments]
         return torch.cat(norms)
 
     def matrices(self) -> Tensor | None:
-        """The moments (parts, D, D); None where a part has no network."""
+        """The moments (groups, D, D); None where a group has no network."""
         if self.networks < len(self.moments):
             return None
         matrices = [moment.matrix() for moment in self.moments]
@@ -78,13 +78,13 @@ class Geometry:
         inputs: int = 1,
     ) -> None:
         self.inputs = inputs
-        self.halves = Parts(size, HALVES, device=device)
-        self.parts = Parts(size, PARTS, device=device)
+        self.halves = Groups(size, HALVES, device=device)
+        self.groups = Groups(size, GROUPS, device=device)
 
     def add(self, gradients: Tensor) -> None:
         """Add gradients (networks, inputs, D)."""
         self.halves.add(gradients)
-        self.parts.add(gradients)
+        self.groups.add(gradients)
 
     @property
     def networks(self) -> int:
@@ -106,7 +106,7 @@ class Geometry:
         eigenvalues, vectors = descending_eigh(matrix)
         rank = min(self.networks * self.inputs, len(matrix))
         trace, stderr = self.trace()
-        parts = self.parts.matrices()
+        groups = self.groups.matrices()
         one_vector = self.inputs == 1
         return Directions(
             eigenvalues[:rank],
@@ -116,17 +116,17 @@ class Geometry:
             networks=self.networks,
             matrix=matrix,
             squared_norms=self.halves.squared_norms() if one_vector else None,
-            jackknife=None if parts is None else left_out_spectra(parts, rank),
-            parts=parts,
+            jackknife=None if groups is None else left_out_spectra(groups, rank),
+            groups=groups,
             conventions=dict(conventions or {}),
         )
 
 
-def left_out_spectra(parts: Tensor, rank: int) -> Tensor | None:
-    """Eigenvalues (parts, rank), descending, of G with one part left out; None for large inputs."""
-    if parts.shape[1] > LARGEST_JACKKNIFE:
+def left_out_spectra(groups: Tensor, rank: int) -> Tensor | None:
+    """Eigenvalues (groups, rank), descending, of G without one group; None for large inputs."""
+    if groups.shape[1] > LARGEST_JACKKNIFE:
         return None
-    return spectra_without_each(parts, rank)
+    return spectra_without_each(groups, rank)
 
 
 def flipped(matrix: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The input Hessian of a loss, in its two parts: mean l'' g g^T and mean l' Hess_x f.
+"""The input Hessian of a loss, in its two terms: mean l'' g g^T and mean l' Hess_x f.
 
 A shift z shared by all samples turns the mean of Hessians into one Hessian,
 Hess_z mean_mu l'_mu f(x_mu + z) at z = 0, whose rows are backward passes of one gradient.
@@ -31,10 +31,10 @@ def loss_derivatives(
     return share - classes, bend
 
 
-def curvature_parts(
+def curvature_terms(
     network: Network, inputs: Tensor, targets: Tensor, *, loss: str, chunk: int = 64
 ) -> dict[str, Tensor]:
-    """The mean input Hessian of a loss, part by part.
+    """The mean input Hessian of a loss, term by term.
 
     Args:
         network: One output, or two logits.

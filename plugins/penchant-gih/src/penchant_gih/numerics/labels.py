@@ -123,7 +123,7 @@ def isotropic_inputs(
     size = direction.numel()
     rows = torch.randn(count, size, generator=generator, device="cpu")
     unit = direction.to("cpu", rows.dtype).flatten()
-    # Only the part along u is scaled.
+    # Only the component along u is scaled.
     along = rows @ unit
     stretched = torch.outer((epsilon - 1) * along, unit)
     return (rows + stretched).reshape(count, *shape)

@@ -1,7 +1,7 @@
 """G of fewer gradients than inputs, known by the gradients: no D x D matrix is formed.
 
-The parts are those of `geometry`: network i belongs to part i mod PARTS. All that probes ask of
-parts, their inner products, traces and spectra with one of them left out, follows from the inner
+The groups are those of `geometry`: network i belongs to group i mod GROUPS. All that probes ask of
+groups, their inner products, traces and spectra with one of them left out, follows from the inner
 products of gradients.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import torch
 from penchant_numerics.estimates import Directions
-from penchant_numerics.row_moments import eigenpairs, gram, part_products, spectrum
+from penchant_numerics.row_moments import eigenpairs, gram, group_products, spectrum
 from torch import Tensor
 
-from penchant_gih.numerics.geometry import PARTS
+from penchant_gih.numerics.geometry import GROUPS
 
 
 def members(
@@ -24,20 +24,20 @@ def members(
     *,
     device: torch.device,
 ) -> list[Tensor] | None:
-    """Numbers of the gradients of each part; None where a part has no network.
+    """Numbers of the gradients of each group; None where a group has no network.
 
     Args:
         networks: How many networks there are.
         vectors: How many gradients there are, as many of each network.
         device: Where the numbers are.
     """
-    if networks < PARTS:
+    if networks < GROUPS:
         return None
     # Gradients come network by network.
     a_network = vectors // networks
     owners = torch.arange(vectors, device=device) // a_network
-    parts = owners % PARTS
-    return [torch.nonzero(parts == part)[:, 0] for part in range(PARTS)]
+    groups = owners % GROUPS
+    return [torch.nonzero(groups == group)[:, 0] for group in range(GROUPS)]
 
 
 def directions(
@@ -57,7 +57,7 @@ def directions(
     norms = squared.reshape(networks, -1).mean(1)
     stderr = norms.std() / math.sqrt(networks)
     one_vector = len(rows) == networks
-    parts = members(networks, len(rows), device=rows.device)
+    groups = members(networks, len(rows), device=rows.device)
     return Directions(
         eigenvalues,
         vectors,
@@ -65,62 +65,62 @@ def directions(
         trace_stderr=float(stderr),
         networks=networks,
         squared_norms=squared if one_vector else None,
-        jackknife=None if parts is None else left_out_spectra(products, parts),
+        jackknife=None if groups is None else left_out_spectra(products, groups),
         rows=rows,
         conventions=dict(conventions or {}),
     )
 
 
-def left_out_weights(parts: list[Tensor], *, like: Tensor) -> Tensor:
-    """Weights (parts, vectors) of every gradient in the mean of all parts but one.
+def left_out_weights(groups: list[Tensor], *, like: Tensor) -> Tensor:
+    """Weights (groups, vectors) of every gradient in the mean of all groups but one.
 
     Args:
-        parts: Numbers of the gradients of each part.
+        groups: Numbers of the gradients of each group.
         like: A vector (vectors,) of the device and precision to use.
     """
-    count = len(parts)
+    count = len(groups)
     weights = torch.zeros(count, len(like), device=like.device, dtype=like.dtype)
-    # Parts weigh the same, however many gradients they have.
+    # Groups weigh the same, however many gradients they have.
     for left_out in range(count):
-        for number, own in enumerate(parts):
+        for number, own in enumerate(groups):
             if number != left_out:
                 together = len(own) * (count - 1)
                 weights[left_out, own] = 1 / together
     return weights
 
 
-def left_out_spectra(products: Tensor, parts: list[Tensor]) -> Tensor:
-    """Eigenvalues (parts, vectors), descending, of the mean of all parts but one."""
-    weights = left_out_weights(parts, like=products[0])
+def left_out_spectra(products: Tensor, groups: list[Tensor]) -> Tensor:
+    """Eigenvalues (groups, vectors), descending, of the mean of all groups but one."""
+    weights = left_out_weights(groups, like=products[0])
     spectra = [spectrum(products, each) for each in weights]
     return torch.stack(spectra)
 
 
 def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:
-    """<G_i, G_j> (parts, parts) and Tr G_i (parts,) of the parts, on the CPU.
+    """<G_i, G_j> (groups, groups) and Tr G_i (groups,) of the groups, on the CPU.
 
     Args:
         rows: The gradients (vectors, D).
         networks: How many networks they are of.
     """
-    parts = members(networks, len(rows), device=rows.device)
-    if parts is None:
-        raise ValueError(f"expected at least {PARTS} networks, found {networks}")
+    groups = members(networks, len(rows), device=rows.device)
+    if groups is None:
+        raise ValueError(f"expected at least {GROUPS} networks, found {networks}")
     products = gram(rows)
     norms = products.diagonal()
-    means = [norms[own].mean() for own in parts]
+    means = [norms[own].mean() for own in groups]
     traces = torch.stack(means)
-    table = part_products(products, parts)
+    table = group_products(products, groups)
     return table.cpu(), traces.cpu()
 
 
 def matrices(rows: Tensor, networks: int) -> Tensor | None:
-    """The moments (parts, D, D) themselves, for inputs that are not too large."""
-    parts = members(networks, len(rows), device=rows.device)
-    if parts is None:
+    """The moments (groups, D, D) themselves, for inputs that are not too large."""
+    groups = members(networks, len(rows), device=rows.device)
+    if groups is None:
         return None
     moments = []
-    for own in parts:
+    for own in groups:
         some = rows[own].to(torch.float64)
         moments.append(some.T @ some / len(some))
     return torch.stack(moments)

@@ -22,7 +22,7 @@ from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.shared.one_network import gradients_at_samples, over_samples, waves
 from penchant_gih.shared.preferred_directions import (
-    independent_parts,
+    independent_groups,
     matrix_of,
     refuse_zero,
 )
@@ -30,7 +30,7 @@ from penchant_gih.shared.probing import scalar_outputs
 
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
 
-OVER = "networks (jackknife over parts)"
+OVER = "networks (jackknife over groups)"
 LARGEST_STORED = 4096  # inputs up to which G of few networks is stored: 128 MiB
 ROUNDING = 10 * torch.finfo(torch.float32).eps  # of a gradient, relative
 
@@ -73,10 +73,10 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     no_condition = quantities["condition"].missing
     missing = ("condition",) if no_condition else ()
     conventions = {
-        "errors": f"jackknife over parts of the {drawn}; of the condition to first order, which is "
-        "up to twice too large for a nearly isotropic spectrum"
+        "errors": f"jackknife over groups of the {drawn}; of the condition to first order, "
+        "which is up to twice too large for a nearly isotropic spectrum"
     }
-    if directions.parts is None:
+    if directions.groups is None:
         gib = 8 * size**2 / 2**30
         conventions["geometry stored"] = f"no: {size} x {size} numbers are {gib:.3g} GiB"
     return penchant.Result(quantities, arrays, conventions=conventions, missing=missing)
@@ -88,12 +88,12 @@ def _arrays(
     null: Tensor | None,
     keep: int | None,
 ) -> dict[str, Any]:
-    """G and its pairs, with errors from parts of the networks, and the null's eigenvalues."""
+    """G and its pairs, with errors from groups of the networks, and the null's eigenvalues."""
     arrays: dict[str, Any] = {}
     # Of very large inputs the matrix was never formed.
-    if found.parts is not None:
+    if found.groups is not None:
         arrays["geometry"] = found.matrix
-        arrays["geometry-stderr"] = _entry_stderr(found.parts)
+        arrays["geometry-stderr"] = _entry_stderr(found.groups)
     arrays["eigenvalues"] = found.eigenvalues
     arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
     arrays["directions"] = found.vectors[:keep]
@@ -106,24 +106,24 @@ def _arrays(
 
 
 def _answer(context: penchant.Context, networks: int) -> Directions:
-    """G and its parts; of large inputs with few networks, the gradients instead of matrices."""
+    """G and its groups; of large inputs with few networks, the gradients instead of matrices."""
     estimate = context.estimator("directions")
     directions: Directions = estimate(networks=networks)
     large = directions.vectors.shape[1] > LARGEST_STORED
     if large and directions.rows is not None:
         refuse_zero(directions)
         return directions
-    return independent_parts(context, networks, directions)
+    return independent_groups(context, networks, directions)
 
 
 def _of_gradients(rows: Tensor) -> Directions:
-    """G of one network and its parts, from gradients (samples, D)."""
+    """G of one network and its groups, from gradients (samples, D)."""
     directions = directions_of_gradients(rows)
     refuse_zero(directions)
     if rows.shape[1] > LARGEST_STORED and directions.rows is not None:
         return directions
-    parts = row_geometry.matrices(rows, len(rows))
-    return dataclasses.replace(directions, matrix=directions.moment(), parts=parts)
+    groups = row_geometry.matrices(rows, len(rows))
+    return dataclasses.replace(directions, matrix=directions.moment(), groups=groups)
 
 
 def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:
@@ -143,10 +143,10 @@ def _null(found: Directions, context: penchant.Context, options: AverageGeometry
     )
 
 
-def _entry_stderr(parts: Tensor) -> Tensor:
-    """Standard error (D, D) of every entry of G, from its spread over parts."""
-    spread = parts.std(0)
-    return spread / math.sqrt(len(parts))
+def _entry_stderr(groups: Tensor) -> Tensor:
+    """Standard error (D, D) of every entry of G, from its spread over groups."""
+    spread = groups.std(0)
+    return spread / math.sqrt(len(groups))
 
 
 def numerical_rank(eigenvalues: Tensor) -> int:
@@ -182,7 +182,7 @@ def _of_spectrum(
     statistic: Statistic, found: Directions, spectra: Tensor, null: Tensor | None
 ) -> penchant.Quantity:
     """A statistic of a spectrum, its error by the jackknife, its null from isotropic spectra."""
-    # The statistic with one part left out at a time.
+    # The statistic with one group left out at a time.
     replicates = [statistic(spectrum) for spectrum in spectra]
     value = statistic(found.eigenvalues)
     quantity = penchant.Quantity(
@@ -219,33 +219,33 @@ def _ratio_of_ends(spectrum: Tensor) -> float:
 
 
 def condition_stderr(found: Directions) -> float:
-    """The standard error of the condition, to first order in the spread of parts of the networks.
+    """The standard error of the condition, to first order in the spread of groups of the networks.
 
-    A part moves an eigenvalue by v.G_i v. Leaving it out instead changes how many networks there
+    A group moves an eigenvalue by v.G_i v. Leaving it out instead changes how many networks there
     are, and the ends of a spectrum of few networks depend on that more than on anything else.
     """
-    parts = found.parts
+    groups = found.groups
     ends = found.eigenvalues[[0, -1]]
-    vectors = found.vectors[[0, -1]].to(parts)
-    # Both ends in every part, relative to those of all networks.
-    along = torch.einsum("ka,pab,kb->pk", vectors, parts, vectors)
-    moved = along / ends.to(parts)
+    vectors = found.vectors[[0, -1]].to(groups)
+    # Both ends in every group, relative to those of all networks.
+    along = torch.einsum("ka,pab,kb->pk", vectors, groups, vectors)
+    moved = along / ends.to(groups)
     changes = moved[:, 0] - moved[:, 1]
     _, stderr = statistics.mean_and_stderr(changes)
-    assert stderr is not None  # there are several parts
+    assert stderr is not None  # there are several groups
     condition = float(ends[0] / ends[1])
     return condition * float(stderr)
 
 
 def _isotropy(found: Directions) -> penchant.Quantity:
-    """Corr(G, I), the norm of G from different parts of the networks."""
+    """Corr(G, I), the norm of G from different groups of the networks."""
     # <G, I> is the trace; the norm of I is the root of D.
-    if found.parts is None:
-        assert found.rows is not None  # an answer has parts or gradients
+    if found.groups is None:
+        assert found.rows is not None  # an answer has groups or gradients
         table, traces = row_geometry.table_and_traces(found.rows, found.networks)
     else:
-        table = inner_products(list(found.parts))
-        diagonals = found.parts.diagonal(dim1=1, dim2=2)
+        table = inner_products(list(found.groups))
+        diagonals = found.groups.diagonal(dim1=1, dim2=2)
         traces = diagonals.sum(1).cpu()
     corr = corr_with_fixed(traces, table, float(found.vectors.shape[1]))
     return penchant.Quantity(
@@ -259,22 +259,22 @@ def _isotropy(found: Directions) -> penchant.Quantity:
 
 
 def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
-    """Energies by frequency, and with one part of the networks left out at a time."""
-    if found.parts is not None:
-        total = found.parts.sum(0)
+    """Energies by frequency, and with one group of the networks left out at a time."""
+    if found.groups is not None:
+        total = found.groups.sum(0)
         left_out = []
-        for part in found.parts:
-            left_out.append(frequency_shares.energies(total - part, shape))
+        for group in found.groups:
+            left_out.append(frequency_shares.energies(total - group, shape))
         energies = frequency_shares.energies(matrix_of(found), shape)
         return energies, left_out
     # From the gradients themselves.
     rows = found.rows
-    assert rows is not None  # an answer has parts or gradients
-    parts = row_geometry.members(found.networks, len(rows), device=rows.device)
-    assert parts is not None  # ADD
+    assert rows is not None  # an answer has groups or gradients
+    groups = row_geometry.members(found.networks, len(rows), device=rows.device)
+    assert groups is not None
     equal = torch.full_like(found.eigenvalues, 1 / len(rows))
     left_out = []
-    for weights in row_geometry.left_out_weights(parts, like=equal):
+    for weights in row_geometry.left_out_weights(groups, like=equal):
         left_out.append(frequency_shares.energies_of_rows(rows, weights, shape))
     energies = frequency_shares.energies_of_rows(rows, equal, shape)
     return energies, left_out
@@ -284,10 +284,10 @@ def _low_frequencies(
     found: Directions, energies: Tensor, left_out: list[Tensor], shape: tuple[int, ...]
 ) -> penchant.Quantity:
     """The share of slow waves; isotropic gradients have as much as there are slow waves."""
-    replicates = [frequency_shares.low_part(each, shape) for each in left_out]
+    replicates = [frequency_shares.low_share(each, shape) for each in left_out]
     isotropic = frequency_shares.frequencies(shape, device="cpu") <= frequency_shares.LOW
     return penchant.Quantity(
-        frequency_shares.low_part(energies, shape),
+        frequency_shares.low_share(energies, shape),
         stderr=statistics.jackknife(replicates),
         over=OVER,
         count=found.networks,

@@ -133,11 +133,11 @@ def labelled_samples(
         unit=None if options.data == "dataset" else options.epsilon,
     )
     # The threshold is that of the training labels.
-    parts = []
-    for name, part in zip(("train", "test"), inputs):
+    splits = []
+    for name, own in zip(("train", "test"), inputs):
         stream = context.generator("samples", f"{name} labels", training)
-        parts.append(Samples(part, labeller(part, stream)))
-    return parts[0], parts[1]
+        splits.append(Samples(own, labeller(own, stream)))
+    return splits[0], splits[1]
 
 
 def label_noise(options: DirectionGeneralization) -> float:

@@ -96,7 +96,7 @@ def _geometry(options: FeatureElimination, context: penchant.Context, size: int)
 def _removed(removed: tuple[int, ...] | None, size: int) -> list[int]:
     """How many directions are taken out: as requested, or none to all but one in eight steps."""
     if removed is None:
-        eighths = {round(part * (size - 1) / 8) for part in range(9)}
+        eighths = {round(eighth * (size - 1) / 8) for eighth in range(9)}
         return sorted(eighths)
     ascending = sorted(set(removed))
     if list(removed) != ascending or removed[-1] >= size:

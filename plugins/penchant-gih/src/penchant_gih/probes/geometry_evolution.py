@@ -24,12 +24,12 @@ from penchant_gih.numerics.evolution import (
     largest_stack,
     mixed_products,
 )
-from penchant_gih.numerics.geometry import PARTS, uncentred
+from penchant_gih.numerics.geometry import GROUPS, uncentred
 from penchant_gih.numerics.gradients import probed_gradients, shard_size
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.shared.evolution_rows import Row, arrays_of, quantities_of, row_of
 from penchant_gih.shared.missing import missing_names
-from penchant_gih.shared.preferred_directions import independent_parts, parts_of
+from penchant_gih.shared.preferred_directions import groups_of, independent_groups
 from penchant_gih.shared.probing import (
     BATCH_NORM,
     calibration_points,
@@ -82,7 +82,7 @@ def _conventions(options: GeometryEvolution, probing: str) -> dict[str, str]:
         "evolution probing": PROBING[probing],
         "evolution batch-norm": BATCH_NORM[options.batch_norm],
         "S": "sum of x x^T over the training samples, uncentred",
-        "corr": f"norms from {PARTS} independent parts of the networks; within 0.001 of +-1 the "
+        "corr": f"norms from {GROUPS} independent groups of the networks; within 0.001 of +-1 the "
         "jackknife overstates the error, up to six times",
     }
 
@@ -145,8 +145,8 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
     evaluations = 1 if options.eval_steps is None else len(options.eval_steps)
     sums = []
     for _ in range(evaluations):
-        evolution = Evolution(size, device=context.device, parts=PARTS)
-        difference = Evolution(size, device=context.device, parts=PARTS)
+        evolution = Evolution(size, device=context.device, groups=GROUPS)
+        difference = Evolution(size, device=context.device, groups=GROUPS)
         sums.append((evolution, difference))
     for shard in context.map(
         shard_evolution,
@@ -154,13 +154,13 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
         shard_size=shard_size(size, 1),
     ):
         # What a shard found, where it is summed.
-        parts = {}
+        vectors = {}
         for name, array in shard.items():
-            parts[name] = torch.as_tensor(array, device=context.device)
+            vectors[name] = torch.as_tensor(array, device=context.device)
         for number, (evolution, difference) in enumerate(sums):
-            gradients = parts["gradients"][number]
-            evolution.add(parts["mixed"][number], gradients)
-            difference.add(parts["difference"][number], gradients)
+            gradients = vectors["gradients"][number]
+            evolution.add(vectors["mixed"][number], gradients)
+            difference.add(vectors["difference"][number], gradients)
 
     # All evaluations are compared with the same G S G.
     projected = _projected(context, S)
@@ -180,7 +180,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
 
 
 def _projected(context: penchant.Context, S: Tensor) -> Projected:
-    """G S G in parts; the networks are those of Delta where their parts are known to be the same.
+    """G S G in groups; the networks are those of Delta where their groups are known to be the same.
 
     Noise that both have in common cancels in a Corr. From other estimators come other networks:
     G S G would contain the very gradients that Delta is made of.
@@ -188,12 +188,12 @@ def _projected(context: penchant.Context, S: Tensor) -> Projected:
     networks = context.options.networks
     if not _same_networks(context):
         context = context.scope(first=networks)
-    parts = parts_of(independent_parts(context, networks))
-    return Projected(parts, S.to(parts))
+    groups = groups_of(independent_groups(context, networks))
+    return Projected(groups, S.to(groups))
 
 
 def _same_networks(context: penchant.Context) -> bool:
-    """Whether network i is in part i mod PARTS of G, as it is of Delta."""
+    """Whether network i is in group i mod GROUPS of G, as it is of Delta."""
     estimator = context.estimator("directions")
     return isinstance(estimator.options, AverageGeometry)
 
@@ -201,7 +201,7 @@ def _same_networks(context: penchant.Context) -> bool:
 def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Vectors of some networks at each step, (steps, networks, inputs, D).
 
-    `mixed` is v = M^T u, `difference` the part of it that permuting labels takes away, `gradients`
+    `mixed` is v = M^T u, `difference` what permuting labels removes from it, `gradients`
     are g.
     """
     # The same permutation for all networks: labels do not depend on them.
@@ -229,7 +229,7 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
         # From one list per step to an array per name.
         for name, column in zip(sums, zip(*columns)):
             sums[name].append(torch.stack(column))
-    return {name: torch.cat(parts, dim=1) for name, parts in sums.items()}
+    return {name: torch.cat(chunks, dim=1) for name, chunks in sums.items()}
 
 
 def _points(context: penchant.Context, indices: range) -> Tensor:

@@ -29,9 +29,9 @@ from penchant_gih.numerics.velocities import velocities
 from penchant_gih.shared.advantages import answer_quantity
 from penchant_gih.shared.missing import missing_names
 from penchant_gih.shared.preferred_directions import (
-    independent_parts,
+    groups_of,
+    independent_groups,
     matrix_of,
-    parts_of,
     with_matrix,
 )
 from penchant_gih.shared.probing import (
@@ -72,7 +72,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     # Other networks than the trained ones: G S G would contain the very gradients it is compared
     # with.
     others = narrower.scope(first=options.trainings)
-    geometry = independent_parts(others, options.networks)
+    geometry = independent_groups(others, options.networks)
     shared = {}
     if options.data != "dataset":
         # And others again for the covariance: S must not know the noise of the G it is projected
@@ -94,7 +94,7 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     arrays = {
         "steps": np.array(steps),
         **_accuracies(right),
-        **_correlations(gradients, S, Projected(parts_of(geometry), S)),
+        **_correlations(gradients, S, Projected(groups_of(geometry), S)),
         "velocity": np.array(speeds.values),
         "velocity-stderr": np.array(speeds.errors),
     }
@@ -191,8 +191,8 @@ def _probed_states(context: penchant.Context, data: Data) -> dict[str, Any]:
     for _, network in context.trained(context.options.eval_steps):
         rows = _gradients(context, network, data, points)
         columns["gradients"].append(rows[:, None])
-        for name, part in zip(ACCURACIES, (data.train, data.test)):
-            columns[name].append(_right(network, part)[None])
+        for name, samples in zip(ACCURACIES, (data.train, data.test)):
+            columns[name].append(_right(network, samples)[None])
     return {name: torch.stack(values).cpu().numpy() for name, values in columns.items()}
 
 
@@ -355,9 +355,9 @@ def _quantities(
     for name in CORRELATIONS:
         quantities[f"peak-{name}"] = _peak(arrays, name, trainings)
     # Always answering with the commonest class is the null.
-    for name, part in zip(ACCURACIES, (data.train, data.test)):
-        commonest = float(part.labels.bincount().max())
-        quantities[name] = answer_quantity(right[name][-1], null=commonest / len(part.labels))
+    for name, samples in zip(ACCURACIES, (data.train, data.test)):
+        commonest = float(samples.labels.bincount().max())
+        quantities[name] = answer_quantity(right[name][-1], null=commonest / len(samples.labels))
     return quantities
 
 

@@ -25,17 +25,17 @@ from penchant_numerics.statistics import Repetitions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import InputCurvature
-from penchant_gih.numerics.input_hessian import curvature_parts
+from penchant_gih.numerics.input_hessian import curvature_terms
 from penchant_gih.shared.missing import missing_names
 from penchant_gih.shared.probing import BATCH_NORM, with_statistics
 from penchant_gih.shared.training_steps import chosen_steps
 
 LARGEST = 2**30  # numbers kept of all Hessians together
-PARTS = ("first", "second", "geometry")
+TERMS = ("first", "second", "geometry")
 
 
 def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
-    """Train networks, and take both parts of the Hessian at some samples at each step."""
+    """Train networks, and take both terms of the Hessian at some samples at each step."""
     classes = context.data.classes
     if classes != 2:
         raise penchant.Error(f"input-curvature needs two classes, found {classes}")
@@ -72,7 +72,7 @@ def _steps(context: penchant.Context) -> list[int]:
 def _along_states(
     options: InputCurvature, context: penchant.Context
 ) -> tuple[list[int], list[dict[str, Any]]]:
-    """Steps of the user's states, and parts of the Hessian of every sample, (steps, D, D) each."""
+    """Steps of the user's states, and terms of the Hessian of every sample, (steps, D, D) each."""
     train = context.data.train
     some = _samples(context, 0, train)
     count = len(some.labels)
@@ -87,8 +87,8 @@ def _along_states(
         columns.append(each)
     samples = []
     for number in range(count):
-        parts = [column[number] for column in columns]
-        samples.append({name: np.stack([part[name] for part in parts]) for name in parts[0]})
+        terms = [column[number] for column in columns]
+        samples.append({name: np.stack([term[name] for term in terms]) for name in terms[0]})
     return steps, samples
 
 
@@ -99,7 +99,7 @@ def _check_size(
 ) -> None:
     """Refuse what would not fit."""
     size = math.prod(context.data.shape)
-    matrices = len(PARTS) * repetitions * steps
+    matrices = len(TERMS) * repetitions * steps
     numbers = matrices * size**2
     if numbers > LARGEST:
         what = f"{repetitions} Hessians at {steps} steps of {size} inputs"
@@ -109,7 +109,7 @@ def _check_size(
 
 
 def curvature_along_training(context: penchant.Context, item: Any) -> dict[str, Tensor]:
-    """Parts of the mean Hessian and of g g^T of networks (steps, D, D); mean l'' (steps,)."""
+    """Terms of the mean Hessian and of g g^T of networks (steps, D, D); mean l'' (steps,)."""
     along = functools.partial(_along_trainings, context)
     return shard_of(item, along)
 
@@ -123,8 +123,8 @@ def _along_trainings(context: penchant.Context, indices: list[int]) -> list[dict
     rows = []
     for entry in columns:
         by_step = {}
-        for name in (*PARTS, "weight"):
-            column = [parts[name] for parts in entry]
+        for name in (*TERMS, "weight"):
+            column = [terms[name] for terms in entry]
             by_step[name] = torch.stack(column)
         rows.append(by_step)
     return rows
@@ -141,13 +141,13 @@ def _curvature(
     index: int,
     learner: Learner,
 ) -> dict[str, Tensor]:
-    """Parts of the Hessian of one network as it is now."""
+    """Terms of the Hessian of one network as it is now."""
     some = _samples(context, index, learner.samples)
     return _at(context, learner.network, some)
 
 
 def _at(context: penchant.Context, network: nn.Module, some: Samples) -> dict[str, Tensor]:
-    """Parts of the mean Hessian of a network at samples."""
+    """Terms of the mean Hessian of a network at samples."""
     # Classes 0 and 1 as -1 and 1.
     targets = 2 * some.labels.to(context.dtype) - 1
     policy = context.options.batch_norm
@@ -155,9 +155,9 @@ def _at(context: penchant.Context, network: nn.Module, some: Samples) -> dict[st
     prepared.requires_grad_(False)
     assert context.training is not None  # the probe needs one
     loss = context.training.loss
-    parts = curvature_parts(prepared, some.inputs, targets, loss=loss)
+    terms = curvature_terms(prepared, some.inputs, targets, loss=loss)
     # In the host's memory: Hessians of many networks and steps are large.
-    return {name: value.cpu() for name, value in parts.items()}
+    return {name: value.cpu() for name, value in terms.items()}
 
 
 def _samples(context: penchant.Context, index: int, train: Samples) -> Samples:
@@ -175,23 +175,23 @@ def _rows(trainings: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
     """Everything by step."""
     columns: dict[str, list[float]] = {}
     for number in range(steps):
-        parts = {}
-        for name in PARTS:
+        terms = {}
+        for name in TERMS:
             matrices = [training[name][number] for training in trainings]
-            parts[name] = torch.as_tensor(np.stack(matrices), **HOST)
+            terms[name] = torch.as_tensor(np.stack(matrices), **HOST)
         # A number of this step for every name.
-        for name, value in _row(parts).items():
+        for name, value in _row(terms).items():
             by_step = columns.setdefault(name, [])
             by_step.append(value)
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def _row(parts: dict[str, Tensor]) -> dict[str, float]:
-    """Corr(H, G_t), its null, and the share of the second part, from parts (networks, D, D)."""
+def _row(terms: dict[str, Tensor]) -> dict[str, float]:
+    """Corr(H, G_t), its null, and the share of the second term, from terms (networks, D, D)."""
     # Matrices as rows: inner products of all pairs of networks are one product.
-    first = parts["first"].flatten(1)
-    second = parts["second"].flatten(1)
-    geometry = parts["geometry"].flatten(1)
+    first = terms["first"].flatten(1)
+    second = terms["second"].flatten(1)
+    geometry = terms["geometry"].flatten(1)
     hessian = first + second
     whole = hessian @ hessian.T
     own = geometry @ geometry.T
@@ -200,9 +200,9 @@ def _row(parts: dict[str, Tensor]) -> dict[str, float]:
     share = second_share(second @ second.T, whole)
 
     # What a random rotation of one of them would leave.
-    count, size = parts["first"].shape[:2]
-    traces = _traces(parts["first"] + parts["second"])
-    other_traces = _traces(parts["geometry"])
+    count, size = terms["first"].shape[:2]
+    traces = _traces(terms["first"] + terms["second"])
+    other_traces = _traces(terms["geometry"])
 
     def null_among(keep: list[int]) -> RotatedCorr:
         trace, other = float(traces[keep].mean()), float(other_traces[keep].mean())
@@ -232,10 +232,10 @@ def second_share(inner: Tensor, whole: Tensor) -> Corr:
     The squared share q is unbiased and may come out negative: then nothing is common to the
     networks, the share is 0, and its error is what one standard error of q would show,
     sqrt(s). Where some networks left out make q negative, the same holds around the share:
-    sqrt(q + s) - sqrt(q). A part that is exactly zero has no error.
+    sqrt(q + s) - sqrt(q). A term that is exactly zero has no error.
 
     Args:
-        inner: <B_i, B_j> of the second part, (networks, networks).
+        inner: <B_i, B_j> of the second term, (networks, networks).
         whole: <H_i, H_j>.
     """
 
@@ -287,7 +287,7 @@ def _quantities(
     # At the end of training.
     share = arrays["second-share"][-1]
     error = arrays["second-share-stderr"][-1]
-    # A piecewise linear network has no second part at all.
+    # A piecewise linear network has no second term at all.
     if share == 0 and error == 0:
         second_share = penchant.Quantity(share, null=0.0, exact=True)
     else:

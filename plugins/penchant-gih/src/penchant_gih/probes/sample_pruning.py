@@ -16,9 +16,9 @@ from penchant_gih.declarations.preference import SamplePruning
 from penchant_gih.numerics.geometry import scores
 from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.shared.preferred_directions import (
-    independent_parts,
+    groups_of,
+    independent_groups,
     matrix_of,
-    parts_of,
     preferred_directions,
 )
 from penchant_gih.shared.probing import scalar_outputs
@@ -62,7 +62,7 @@ def _scores(
     options: SamplePruning, context: penchant.Context, inputs: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Score of every sample, with its standard error over networks where G was measured here."""
-    # A score is linear in G, so its error is its spread over parts of G.
+    # A score is linear in G, so its error is its spread over groups of G.
     scalar = scalar_outputs(context)
     if options.geometry is not None:
         geometry = preferred_directions(
@@ -72,8 +72,9 @@ def _scores(
             stored=options.geometry,
         )
         return scores(matrix_of(geometry), inputs), None
-    geometry = independent_parts(context.scope(outputs=scalar), options.networks)
-    each = torch.stack([scores(part, inputs) for part in parts_of(geometry)])  # (parts, samples)
+    geometry = independent_groups(context.scope(outputs=scalar), options.networks)
+    # (groups, samples)
+    each = torch.stack([scores(group, inputs) for group in groups_of(geometry)])
     stderr = each.std(0) / len(each) ** 0.5
     return scores(matrix_of(geometry), inputs), stderr
 

@@ -23,10 +23,10 @@ from torch import Tensor
 from penchant_gih.declarations.geometry import GeometryEvolution
 from penchant_gih.numerics.containment import containment, containment_null
 from penchant_gih.numerics.evolution import Evolution
-from penchant_gih.numerics.geometry import PARTS
+from penchant_gih.numerics.geometry import GROUPS
 from penchant_gih.numerics.projected import Projected
 
-OVER = "networks (jackknife over parts)"
+OVER = "networks (jackknife over groups)"
 ROUNDING = 1 / math.sqrt(12)  # standard deviation of what is lost in a whole number
 CONTAINED = 0.9  # share of the trace of G S G that the subspace of conjecture 2 has by default
 
@@ -65,22 +65,22 @@ def row_of(
     """Everything about one Delta.
 
     Args:
-        evolution: Delta, in parts.
+        evolution: Delta, in groups.
         difference: What permuting labels changes in it.
         projected: G S G.
         S: The second moment of the samples that drive the evolution.
-        same_networks: Whether the parts of G are of the networks of those of Delta.
+        same_networks: Whether the groups of G are of the networks of those of Delta.
         leading: The dimension of conjecture 2; None: chosen by its share of the trace.
     """
-    # Products of parts are all that the correlations need.
+    # Products of groups are all that the correlations need.
     S = S.to(evolution.squares.device, evolution.squares.dtype)
-    parts = evolution.parts()
+    groups = evolution.groups()
     table = evolution.table()
     delta = evolution.matrix()
     trace = float(delta.trace())
-    norm = distinct_mean(table, range(PARTS))
+    norm = distinct_mean(table, range(GROUPS))
     squared = float(S.square().sum())
-    products = torch.tensor([float((part * S).sum()) for part in parts], **HOST)
+    products = torch.tensor([float((group * S).sum()) for group in groups], **HOST)
     changes = difference.table()
     corr_gsg = projected.corr_of_same if same_networks else projected.corr
 
@@ -91,10 +91,10 @@ def row_of(
     return Row(
         corr_s=corr_with_fixed(products, table, squared),
         corr_s_null=rotated(trace, float(S.trace()), norm, squared, len(delta)),
-        corr_gsg=corr_gsg(projected.against(parts), table),
+        corr_gsg=corr_gsg(projected.against(groups), table),
         corr_gsg_null=rotated(trace, projected.trace, norm, projected.squared_norm(), len(delta)),
-        label_effect=jackknifed(label_effect, PARTS),
-        contained=_containment(parts, table, projected, trace, leading),
+        label_effect=jackknifed(label_effect, GROUPS),
+        contained=_containment(groups, table, projected, trace, leading),
         arrays={
             "evolution": delta,
             "evolution-stderr": evolution.stderr(),
@@ -105,7 +105,7 @@ def row_of(
 
 
 def _containment(
-    parts: list[Tensor], table: Tensor, projected: Projected, trace: float, leading: int | None
+    groups: list[Tensor], table: Tensor, projected: Projected, trace: float, leading: int | None
 ) -> Contained:
     """P on the k leading eigenvectors of G S G, for k = 1, 2, 4, ... and the requested k."""
     # In the basis of G S G a leading subspace is a corner.
@@ -118,11 +118,11 @@ def _containment(
         chosen_stderr = _leading_stderr(projected)
     else:
         chosen = min(size, leading)
-    turned = [vectors @ part @ vectors.T for part in parts]
+    turned = [vectors @ group @ vectors.T for group in groups]
     doublings = int(math.log2(size))
     powers = {2**power for power in range(doublings + 1)}
     ranks = sorted(powers | {chosen, size})
-    norm = distinct_mean(table, range(PARTS))
+    norm = distinct_mean(table, range(GROUPS))
     shares = [containment(turned, table, rank) for rank in ranks]
     nulls = [containment_null(trace, norm, size, rank) for rank in ranks]
     return Contained(
@@ -143,17 +143,17 @@ def _leading(eigenvalues: Tensor) -> int:
 
 
 def _leading_stderr(projected: Projected) -> float:
-    """The standard error of that number, by the jackknife over parts of G, and its rounding."""
-    # Leaving out a part of G may move the dimension.
+    """The standard error of that number, by the jackknife over groups of G, and its rounding."""
+    # Leaving out a group of G may move the dimension.
     everything = range(projected.count)
     dimensions = []
-    for part in everything:
-        others = [number for number in everything if number != part]
+    for group in everything:
+        others = [number for number in everything if number != group]
         eigenvalues = torch.linalg.eigvalsh(projected.matrix(others))
         dimensions.append(_leading(eigenvalues.flip(0)))
     # A whole number is known up to its rounding.
     stderr = statistics.jackknife(dimensions)
-    assert stderr is not None  # there are several parts
+    assert stderr is not None  # there are several groups
     return math.hypot(stderr, ROUNDING)
 
 
@@ -199,7 +199,7 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
             stderr=corr.stderr,
             over=OVER,
             count=options.networks,
-            df=PARTS - 1,
+            df=GROUPS - 1,
             **null,
         )
 
@@ -218,7 +218,7 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
             contained.chosen,
             stderr=contained.chosen_stderr,
             over="" if contained.chosen_stderr is None else OVER,
-            df=None if contained.chosen_stderr is None else PARTS - 1,
+            df=None if contained.chosen_stderr is None else GROUPS - 1,
             exact=options.leading is not None,
         ),
         "label-effect": quantity(row.label_effect, null=0.0),

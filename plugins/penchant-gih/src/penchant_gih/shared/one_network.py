@@ -79,16 +79,16 @@ def waves(
         _energies(shuffled_pixels(rows, shape, stream), shape) for _ in range(options.null_draws)
     ]
     energies = _energies(rows, shape)
-    left_out = [_energies(part, shape) for part in _left_out(rows)]
+    left_out = [_energies(group, shape) for group in _left_out(rows)]
 
-    low = frequency_shares.low_part(energies, shape)
-    lows = [frequency_shares.low_part(each, shape) for each in shuffled]
+    low = frequency_shares.low_share(energies, shape)
+    lows = [frequency_shares.low_share(each, shape) for each in shuffled]
     about: statistics.Repetitions = {"over": "samples", "count": len(rows), "df": GROUPS - 1}
     quantities = {
         "low-frequencies": penchant.Quantity(
             low,
             stderr=statistics.jackknife(
-                [frequency_shares.low_part(each, shape) for each in left_out]
+                [frequency_shares.low_share(each, shape) for each in left_out]
             ),
             **about,
             **statistics.null_of(lows, value=low),
@@ -120,7 +120,7 @@ def _rank_over_scrambled(
     ]
     mean = sum(draws) / len(draws)
     value = effective_rank(_spectrum(rows)) / mean
-    replicates = [effective_rank(_spectrum(part)) / mean for part in _left_out(rows)]
+    replicates = [effective_rank(_spectrum(group)) / mean for group in _left_out(rows)]
     return penchant.Quantity(
         value,
         stderr=statistics.jackknife(replicates),
@@ -137,10 +137,10 @@ def _spectrum(rows: Tensor) -> Tensor:
 
 
 def _left_out(rows: Tensor) -> list[Tensor]:
-    """The gradients without one part at a time; parts of equal size."""
+    """The gradients without one group at a time; groups of equal size."""
     even = rows[: len(rows) // GROUPS * GROUPS]
     owners = torch.arange(len(even), device=rows.device) % GROUPS
-    return [even[owners != part] for part in range(GROUPS)]
+    return [even[owners != group] for group in range(GROUPS)]
 
 
 def _energies(rows: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -13,7 +13,7 @@ from penchant_numerics.moments import descending_eigh
 from torch import Tensor
 
 from penchant_gih.numerics import row_geometry
-from penchant_gih.numerics.geometry import PARTS
+from penchant_gih.numerics.geometry import GROUPS
 
 
 def preferred_directions(
@@ -60,10 +60,10 @@ def matrix_of(found: Directions) -> Tensor:
     return found.matrix
 
 
-def parts_of(found: Directions) -> Tensor:
-    """The parts of `independent_parts`."""
-    assert found.parts is not None
-    return found.parts
+def groups_of(found: Directions) -> Tensor:
+    """The groups of `independent_groups`."""
+    assert found.groups is not None
+    return found.groups
 
 
 def refuse_zero(found: Directions) -> None:
@@ -76,10 +76,10 @@ def refuse_zero(found: Directions) -> None:
         )
 
 
-def independent_parts(
+def independent_groups(
     context: penchant.Context, networks: int, answer: Directions | None = None
 ) -> Directions:
-    """The same with G of independent parts of the networks.
+    """The same with G of independent groups of the networks.
 
     An estimator that gives no groups is called once for each group, with other networks every time.
 
@@ -88,23 +88,23 @@ def independent_parts(
         networks: How many networks are drawn.
         answer: What the estimator has answered already.
     """
-    # Estimators of this plugin give parts with their answer.
+    # Estimators of this plugin give groups with their answer.
     if answer is None:
         directions = with_matrix(context, networks)
     else:
         directions = _formed(context, answer)
-    if directions.parts is not None:
+    if directions.groups is not None:
         return directions
-    if directions.rows is not None and directions.networks >= PARTS:
+    if directions.rows is not None and directions.networks >= GROUPS:
         moments = row_geometry.matrices(directions.rows, directions.networks)
-        return dataclasses.replace(directions, parts=moments)
-    # One question a part, each about the next networks.
-    a_part = networks // PARTS
-    parts = []
-    for number in range(PARTS):
-        own = context.scope(first=number * a_part)
-        parts.append(matrix_of(with_matrix(own, a_part)))
-    return dataclasses.replace(directions, parts=torch.stack(parts))
+        return dataclasses.replace(directions, groups=moments)
+    # One call per group, each with the next networks.
+    size = networks // GROUPS
+    groups = []
+    for number in range(GROUPS):
+        own = context.scope(first=number * size)
+        groups.append(matrix_of(with_matrix(own, size)))
+    return dataclasses.replace(directions, groups=torch.stack(groups))
 
 
 def _stored(context: penchant.Context, stored: object) -> Directions:

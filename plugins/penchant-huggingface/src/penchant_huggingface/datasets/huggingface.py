@@ -33,16 +33,16 @@ def load(options: Texts, generator: Generator) -> Data:
     if options.task == "classes":
         conventions["padding"] = "rows are cut, or filled up with token 0 behind; there is no mask"
         classes = sorted(set(train[options.label_column]))
-        parts = [_classified(options, tokens, part, classes) for part in (train, test)]
+        splits = [_classified(options, tokens, split, classes) for split in (train, test)]
         return Data(
-            _drawn(parts[0], options.train, generator),
-            _drawn(parts[1], options.test, generator),
+            _drawn(splits[0], options.train, generator),
+            _drawn(splits[1], options.test, generator),
             len(classes),
             conventions=conventions,
         )
 
     # all texts one behind the other, cut into pieces
-    streams = [_stream(tokens, part[options.column]) for part in (train, test)]
+    streams = [_stream(tokens, split[options.column]) for split in (train, test)]
     if test is train:
         last = len(streams[0]) // HELD_OUT
         streams = [streams[0][:-last], streams[0][-last:]] if last else streams
@@ -60,7 +60,7 @@ def load(options: Texts, generator: Generator) -> Data:
 
 
 def _rows(options: Texts) -> tuple[Rows, Rows]:
-    """Columns of the training and of the test part; the same object where there is one part."""
+    """Columns of the training and of the test split; the same object where there is one split."""
     path = Path(options.path)
     if not path.exists():
         raise penchant.Error(f"there is no file or folder {options.path!r}")
@@ -108,28 +108,28 @@ def _columns(options: Texts, table: Any) -> Rows:
     return {name: list(table[name]) for name in names}
 
 
-def _given(options: Texts, parts: tuple[Rows, Rows], generator: Generator) -> Data:
+def _given(options: Texts, splits: tuple[Rows, Rows], generator: Generator) -> Data:
     """Rows of tokens with their labels; shorter ones are filled up behind, and masked there."""
-    names = [name for name in BESIDE_TOKENS if name in parts[0]]
-    longest = max(len(row) for part in parts for row in part[names[0]])
-    if longest > min(len(row) for part in parts for row in part[names[0]]):
+    names = [name for name in BESIDE_TOKENS if name in splits[0]]
+    longest = max(len(row) for split in splits for row in split[names[0]])
+    if longest > min(len(row) for split in splits for row in split[names[0]]):
         names = [*dict.fromkeys([*names[:1], BESIDE_TOKENS[1], *names[1:]])]
-    samples = [_given_samples(part, names, longest) for part in parts]
+    samples = [_given_samples(split, names, longest) for split in splits]
     conventions = {"inputs": f"{', '.join(names)}, as they are"}
     warnings = []
-    for number, part in enumerate(samples):
-        tokens = part.inputs[:, 0] if len(names) > 1 else part.inputs
-        shifted = next_labels(tokens, part.labels)
+    for number, each in enumerate(samples):
+        tokens = each.inputs[:, 0] if len(names) > 1 else each.inputs
+        shifted = next_labels(tokens, each.labels)
         if shifted is not None:
-            samples[number] = Samples(part.inputs, shifted)
+            samples[number] = Samples(each.inputs, shifted)
             warnings = ["labels are the inputs: taken for those of the next position"]
-    labels = torch.cat([part.labels.flatten() for part in samples])
+    labels = torch.cat([each.labels.flatten() for each in samples])
     classes = 1 + int(labels.max())
     if samples[0].labels.dim() > 1:
         classes = max(classes, _vocabulary(options, samples))
     train, test = (
-        _drawn(part, count, generator)
-        for part, count in zip(samples, (options.train, options.test), strict=True)
+        _drawn(each, count, generator)
+        for each, count in zip(samples, (options.train, options.test), strict=True)
     )
     return Data(train, test, classes, conventions=conventions, warnings=tuple(warnings))
 
@@ -163,7 +163,7 @@ def _vocabulary(options: Texts, samples: Sequence[Samples]) -> int:
     if options.tokenizer not in ("bytes", "characters"):
         return tokens_by(options.tokenizer, ()).size
     first = [
-        part.inputs[:, 0] if part.inputs.dim() > WITH_MASK else part.inputs for part in samples
+        each.inputs[:, 0] if each.inputs.dim() > WITH_MASK else each.inputs for each in samples
     ]
     return 1 + int(torch.cat(first).max())
 

@@ -16,8 +16,8 @@ class LearningCoefficient(penchant.Probe):
     of precision `localisation` keeps near the network w*. A regular model of d parameters has
     d / 2, which is the null and an upper bound; degenerate directions make it smaller. Without
     `batch` every gradient is over all samples and steps are accepted or refused (Metropolis), so
-    that the step size, which is found by itself, has no part in the result; with `batch` it is
-    SGLD, which needs a `step_size`.
+    that the step size, which is chosen automatically, does not affect the result. With `batch` it
+    is SGLD, which needs a `step_size`.
 
     `localised-coefficient` is this number at this n and localisation, with the error of the chains:
     compare networks by it, with the same samples and localisation. `learning-coefficient` is the

@@ -36,7 +36,7 @@ def split_r_hat(series: Tensor) -> float:
 
 
 def autocorrelations(series: Tensor) -> Tensor:
-    """Autocorrelation (steps,) at lags 0, 1, ..., with the spread between chains as a part of it.
+    """Autocorrelation (steps,) at lags 0, 1, ..., including the spread between chains.
 
     Args:
         series: Values (steps, chains).

@@ -29,7 +29,7 @@ ACCEPTANCE = 0.65  # share of steps that are accepted; a little above where chai
 SHORTEST = 5.0  # a step takes a share e^-u of the size, u uniform up to this
 _INTERVAL = 64  # steps after which chains that are not finite end the sampling
 
-# weights (chains, parameters) to L(w) - L(w*) as (parts, chains): one part where all samples are
+# weights (chains, parameters) to L(w) - L(w*) as (halves, chains): one row where all samples are
 # used, two where a batch is split into halves that know nothing of each other; and its gradient,
 # which the next call may overwrite
 Energy = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -55,7 +55,7 @@ class Chains(NamedTuple):
     """What chains have met after their warm-up, on the CPU in double precision.
 
     Attributes:
-        excess: L(w) - L(w*) (parts, steps, chains).
+        excess: L(w) - L(w*) (halves, steps, chains).
         virial: <w - w*, grad U> (steps, chains), whose mean is the number of parameters.
         distances: |w - w*|^2 (steps, chains).
         acceptance: Share of accepted steps (chains,); 1 where nothing is refused.
@@ -74,7 +74,7 @@ class _State(NamedTuple):
 
     shift: Tensor  # (chains, parameters), w - w*
     slope: Tensor  # (chains, parameters), grad U / s
-    excess: Tensor  # (parts, chains)
+    excess: Tensor  # (halves, chains)
     squares: Tensor  # (chains,), |w - w*|^2
     virial: Tensor  # (chains,), <w - w*, grad U>
     steepness: Tensor  # (chains,), |grad U|^2 / s^2

@@ -3,7 +3,7 @@ r"""The local learning coefficient from chains around w*, with an error and reas
 .. math:: \hat\lambda = n \beta \, (E_w[L_n(w)] - L_n(w^*)), \quad \beta = 1 / \log n
 
 The expectation is over the density of `langevin`. The target is the limit of large n, lambda;
-at finite n the localisation takes a part, and where the multiplicity m of the pole is above 1 the
+at finite n the localisation contributes, and where the multiplicity m of the pole is above 1 the
 approach is slow: D = lambda - lambda-hat = (m - 1) / (log n beta + c). How far there is to go shows
 in the slope
 
@@ -100,7 +100,7 @@ class Coefficient(NamedTuple):
 
     @property
     def limit_df(self) -> float:
-        """Degrees of freedom of that error (Welch and Satterthwaite): the chains' part has few."""
+        """Degrees of freedom of that error (Welch and Satterthwaite)."""
         return (len(self.by_chain) - 1) * (self.limit_stderr / self.stderr) ** 4
 
 
@@ -124,8 +124,8 @@ def learning_coefficient(
     Returns:
         The estimate; `problems` are its reasons for not being one.
     """
-    parts = scale * chains.excess  # (parts, steps, chains)
-    series = parts.mean(0)
+    halves = scale * chains.excess  # (halves, steps, chains)
+    series = halves.mean(0)
     by_chain = series.mean(0)
     finite = torch.isfinite(series).all(0) & torch.isfinite(chains.virial).all(0)
     if not bool(finite.all()):
@@ -136,7 +136,7 @@ def learning_coefficient(
     count = series.shape[1]
     value = float(series.mean())
     stderr = float(by_chain.std()) / math.sqrt(count)
-    slope, slope_stderr = _slope(parts, chains, localisation, corrected)
+    slope, slope_stderr = _slope(halves, chains, localisation, corrected)
     lowest, highest = _distance(slope, slope_stderr, scale / localisation, parameters)
     virials = chains.virial.mean(0) / parameters
     virial = float(virials.mean())
@@ -173,15 +173,15 @@ def _unknown(by_chain: Tensor, problems: tuple[str, ...]) -> Coefficient:
 
 
 def _slope(
-    parts: Tensor, chains: Chains, localisation: float, corrected: bool
+    halves: Tensor, chains: Chains, localisation: float, corrected: bool
 ) -> tuple[float, float]:
     """The slope in log(n beta) and its jackknife error over chains."""
-    count = parts.shape[2]
+    count = halves.shape[2]
     widths = localisation * chains.distances
     every = list(range(count))
     estimates = []
     for chosen in [every, *([one for one in every if one != left] for left in every)]:
-        own = parts[:, :, chosen]
+        own = halves[:, :, chosen]
         direct = _slope_of(own)
         # Stein's identity holds for exact sampling only
         second = direct
@@ -194,10 +194,10 @@ def _slope(
     return float(slopes[0]), math.sqrt((count - 1) * float(slopes[1:].var(correction=0)))
 
 
-def _slope_of(parts: Tensor) -> float:
+def _slope_of(halves: Tensor) -> float:
     """Mean less variance; halves of batches share their variance and not their noise."""
-    mean = parts.mean()
-    deviations = parts - parts.mean((1, 2), keepdim=True)
+    mean = halves.mean()
+    deviations = halves - halves.mean((1, 2), keepdim=True)
     variance = (deviations[0] * deviations[-1]).mean()
     return float(mean - variance)
 

@@ -125,8 +125,8 @@ class Landscape:
             with torch.enable_grad():
                 outputs = torch.func.functional_call(self.network, leaves, (some,))
                 loss = sample_losses(outputs, truth, self.loss).sum()
-                parts = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-            total += self.layout.join(parts)
+                gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+            total += self.layout.join(gradients)
         return total / len(labels)
 
     def _leaves(self) -> dict[str, Tensor]:

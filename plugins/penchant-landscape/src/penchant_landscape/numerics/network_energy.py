@@ -98,7 +98,7 @@ class NetworkEnergy:
         return sample_losses(outputs, labels, self.loss)
 
     def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The excess (parts, chains) and the gradient (chains, parameters) of its mean."""
+        """The excess (halves, chains) and the gradient (chains, parameters) of its mean."""
         if self.batch is None:
             return self._of_all(weights)
         return self._of_batch(weights)
@@ -126,7 +126,7 @@ class NetworkEnergy:
         return self._gradient
 
     def _of_batch(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """A batch for each chain; its two halves are the parts."""
+        """A batch for each chain, in two halves."""
         assert self.batch is not None
         count = len(self.samples.labels)
         rows = [
@@ -161,16 +161,16 @@ class NetworkEnergy:
         key = (weights.shape, inputs.shape)
         if key in self._traced:
             with torch.no_grad():
-                losses, *parts = self._traced[key](weights, inputs, labels)
+                losses, *gradients = self._traced[key](weights, inputs, labels)
         else:
             work = functools.partial(self._differentiated, shared=shared)
-            losses, *parts = work(weights, inputs, labels)
+            losses, *gradients = work(weights, inputs, labels)
             # a network that can be stacked takes the same operations for all weights: what torch
             # does to find them out in every call costs more than they do where layers are small
             on_cpu = weights.device.type == "cpu"
             if self._stackable is not None and len(weights) > 1 and on_cpu:
                 self._traced[key] = make_fx(work)(weights, inputs, labels)
-        self.layout.add_(gradient, parts)
+        self.layout.add_(gradient, gradients)
         return losses - reference
 
     def _differentiated(
@@ -181,8 +181,8 @@ class NetworkEnergy:
         with torch.enable_grad():
             losses = self._losses(leaves, inputs, labels, shared=shared)
             total = losses.sum() / self._count
-            parts = torch.autograd.grad(total, leaves, materialize_grads=True)
-        return losses.detach(), *parts
+            gradients = torch.autograd.grad(total, leaves, materialize_grads=True)
+        return losses.detach(), *gradients
 
     def _losses(
         self, leaves: Sequence[Tensor], inputs: Tensor, labels: Tensor, *, shared: bool

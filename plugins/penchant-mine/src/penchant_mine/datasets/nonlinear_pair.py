@@ -5,7 +5,7 @@ from __future__ import annotations
 from penchant_numerics.data import Data
 from torch import Generator, Tensor
 
-from penchant_mine.datasets.parts import train_and_test
+from penchant_mine.datasets.splits import train_and_test
 from penchant_mine.declarations.datasets import NonlinearPair
 from penchant_mine.numerics.information.families import Setting, noisy_map
 

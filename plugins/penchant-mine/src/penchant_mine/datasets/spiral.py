@@ -8,7 +8,7 @@ import torch
 from penchant_numerics.data import Data
 from torch import Generator, Tensor
 
-from penchant_mine.datasets.parts import train_and_test
+from penchant_mine.datasets.splits import train_and_test
 from penchant_mine.declarations.datasets import Spiral
 
 END = 2.0  # distance of the arm's end from the origin

@@ -6,7 +6,7 @@ import torch
 from penchant_numerics.data import Data
 from torch import Generator, Tensor
 
-from penchant_mine.datasets.parts import train_and_test
+from penchant_mine.datasets.splits import train_and_test
 from penchant_mine.declarations.datasets import TwentyFiveGaussians
 
 BLOBS, A_ROW = 25, 5

@@ -26,7 +26,7 @@ def estimate(
 ) -> Information:
     """Target of the estimator `binned`.
 
-    The standard error has a part for what is finer than bins: half of what these bins show beyond
+    The standard error has a term for what is finer than bins: half of what these bins show beyond
     half as many, or half as many and one, whichever is less: an odd number of bins has one in the
     middle, where a sign is lost.
     """

@@ -22,7 +22,7 @@ from penchant_mine.numerics.information.pairs import (
     seems_deterministic,
 )
 
-NEGLIGIBLE = 1e-9  # standard deviations of the noise that parts equal values
+NEGLIGIBLE = 1e-9  # standard deviations of the noise that breaks ties
 FEW_DIMENSIONS = 6  # of a pair: up to 3 + 3, where neighbours are near enough
 COARSER = 10  # times as many neighbours, for the comparison with another scale
 LEAST_DOUBT = 0.02  # nats: smaller differences are not worth a warning
@@ -37,7 +37,7 @@ def estimate(
 ) -> Information:
     """Target of the estimator `ksg`.
 
-    The standard error has two parts: the spread over disjoint subsets, as if it fell with the root
+    The standard error has two terms: the spread over disjoint subsets, as if it fell with the root
     of their size, and the bias: what is left if it falls the same way from subsets to the whole,
     and at least what other estimators find more.
     """
@@ -67,10 +67,10 @@ def estimate(
         sampling = float(contributions.std()) / math.sqrt(len(contributions))
         over = "samples"
     else:
-        sampling, of_parts = _subsets(options, pairs, groups, order, generator)
-        bias, freedom = abs(_bias_left(value, of_parts, groups)), groups - 1
+        sampling, of_subsets = _subsets(options, pairs, groups, order, generator)
+        bias, freedom = abs(_bias_left(value, of_subsets, groups)), groups - 1
         over = "disjoint subsets of the samples, and the bias that they and other estimators show"
-        warnings += _rising(value, of_parts, sampling, len(pairs.x), groups)
+        warnings += _rising(value, of_subsets, sampling, len(pairs.x), groups)
     warnings += _other_scale(pairs, value, sampling, options.neighbours)
     # Where others find more, the bias is at least the difference.
     for name, (least, error) in _at_least(pairs, options.neighbours).items():
@@ -128,24 +128,24 @@ def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
 
 def _bias_left(
     value: float,
-    of_parts: float,
+    of_subsets: float,
     groups: int,
 ) -> float:
     """What a bias that falls with the root of the samples leaves after `groups` times as many."""
-    gain = value - of_parts
+    gain = value - of_subsets
     return gain / (math.sqrt(groups) - 1)
 
 
 def _rising(
     value: float,
-    of_parts: float,
+    of_subsets: float,
     sampling: float,
     samples: int,
     groups: int,
 ) -> list[str]:
-    if value - of_parts <= max(3 * sampling, LEAST_DOUBT):
+    if value - of_subsets <= max(3 * sampling, LEAST_DOUBT):
         return []
-    few = f"{samples // groups} samples give {of_parts:.3g}, {samples} give {value:.3g}"
+    few = f"{samples // groups} samples give {of_subsets:.3g}, {samples} give {value:.3g}"
     return [f"the value still rises with the number of samples ({few}): it is too low"]
 
 
@@ -209,8 +209,8 @@ def _subsets(
             )
         values = []
         for rows in order.to(pairs.x.device).tensor_split(groups):
-            part = kraskov(pairs.x[rows], pairs.z[rows], options.neighbours)
-            values.append(float(part.mean()))
+            terms = kraskov(pairs.x[rows], pairs.z[rows], options.neighbours)
+            values.append(float(terms.mean()))
         # The whole has `groups` times the samples of a subset.
         estimates = torch.tensor(values, device="cpu", dtype=torch.float64)
         variances.append(float(estimates.var()) / groups)

@@ -42,7 +42,7 @@ from penchant_mine.numerics.information.stacked_training import (
 from penchant_mine.numerics.information.statistics_stack import StatisticsStack
 from penchant_mine.numerics.recipes import recipe_from
 
-FEWEST = 50  # pairs: fewer leave no room for three parts
+FEWEST = 50  # pairs: fewer do not suffice for three splits
 SAMPLES_MARGIN = 3.0  # nats below the log of the held-out count: e^3 = 20 samples for each e^value
 BATCH_MARGIN = 1.0  # nats below what a batch, or its contrasts, can teach
 LEAST_GAIN = 0.02  # nats: smaller gains are not worth a warning
@@ -124,10 +124,10 @@ def trained_estimate(
         stack = _stack(architecture, numbers, pairs)
         # Pairs are picked by number, so that shuffled ones cost no copy.
         pairing = Pairing(pairs.x, pairs.z, partners.to(pairs.x.device))
-        # Network r for the null has the parts of network r.
+        # Network r for the null has the splits of network r.
         own = [number % options.trainings for number in numbers]
-        parts = Split(rows.test[own], rows.stopping[own], rows.training[own])
-        return train(stack, bound, recipe, pairing, parts, generator)
+        splits = Split(rows.test[own], rows.stopping[own], rows.training[own])
+        return train(stack, bound, recipe, pairing, splits, generator)
 
     # Networks for the null have numbers of their own, and a bound that has seen nothing.
     of_null = copy.copy(bound)
@@ -240,7 +240,7 @@ def _sampling(
 ) -> list[ErrorTerm]:
     """Spread over networks and error from the number of samples, each with its freedom.
 
-    Blocks of samples may overlap. The spread has some of the second part in it already, but from
+    Blocks of samples may overlap. The spread contains some of the second term already, but from
     few networks: rather too large than too small.
     """
     count = len(values)

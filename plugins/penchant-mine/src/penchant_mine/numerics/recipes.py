@@ -1,4 +1,4 @@
-"""Recipes: the part of a component's options that numerics need, as a dataclass of their own."""
+"""Recipes: those options of a component that numerics need, as a dataclass."""
 
 from __future__ import annotations
 

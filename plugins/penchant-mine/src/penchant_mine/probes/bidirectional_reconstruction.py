@@ -236,7 +236,7 @@ def _made(
     """What the decoder makes of the prior."""
     device = next(model.decoder.parameters()).device
     z = normal(count, recipe.latent, generator, device)
-    return torch.cat([model.decoder(part) for part in z.split(CHUNK)])
+    return torch.cat([model.decoder(chunk) for chunk in z.split(CHUNK)])
 
 
 @torch.no_grad()
@@ -248,8 +248,8 @@ def _reconstructed(
 ) -> tuple[Tensor, Tensor]:
     """What the encoder infers, and the decoder's answer to it."""
     inferred, again = [], []
-    for part in test.split(CHUNK):
-        z = model.infer(part, generator, recipe.noise_inputs)
+    for chunk in test.split(CHUNK):
+        z = model.infer(chunk, generator, recipe.noise_inputs)
         inferred.append(z)
         again.append(model.decoder(z))
     return torch.cat(inferred), torch.cat(again)

@@ -64,8 +64,8 @@ def _note(options: MutualInformation, context: penchant.Context) -> None:
     samples, positions = _samples(options, context)
     used = len(samples.inputs)
     there = len(context.data.train.inputs) + len(context.data.test.inputs)
-    part = "train and test" if _part(options) == "both" else _part(options)
-    context.conventions["pairs"] = f"{used} of the dataset's {there}, {part}"
+    split = "train and test" if _split(options) == "both" else _split(options)
+    context.conventions["pairs"] = f"{used} of the dataset's {there}, {split}"
     if positions is not None:
         context.conventions["positions"] = (
             "one of each sequence, at random among those with a label: the layer there, and the "
@@ -150,7 +150,7 @@ def variable(
     return values + options.noise_std * values.std() * noise.to(values)
 
 
-def _part(options: MutualInformation) -> str:
+def _split(options: MutualInformation) -> str:
     if options.split:
         return options.split
     # What a layer knows of samples it was trained on.
@@ -161,14 +161,14 @@ def _samples(
     options: MutualInformation, context: penchant.Context
 ) -> tuple[Samples, Tensor | None]:
     """Pairs, and of sequences the position of each at which they are taken."""
-    data, part = context.data, _part(options)
+    data, split = context.data, _split(options)
     # Training samples come first, so that `samples` takes these before the others.
-    if part == "both":
+    if split == "both":
         inputs = torch.cat([data.train.inputs, data.test.inputs])
         labels = torch.cat([data.train.labels, data.test.labels])
         samples = Samples(inputs, labels)
     else:
-        samples = getattr(data, part)
+        samples = getattr(data, split)
     samples = samples.select(slice(0, options.samples))
     if not are_sequences(samples.labels):
         return samples, None
@@ -197,7 +197,7 @@ def _column(rows: Rows, key: str) -> np.ndarray:
 
 def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]:
     about = {"over": row["over"], "count": row["count"], "unit": "nats"}
-    # Unknown parts of the null are None.
+    # Unknown fields of the null are None.
     null = {name: row[name] for name in NULL}
     training_null = {name: row[f"training-{name}"] for name in NULL}
     quantities = {

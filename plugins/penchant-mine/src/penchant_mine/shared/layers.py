@@ -39,14 +39,14 @@ def activations(
     kept = []
     # Samples go through some at a time.
     try:
-        for number, part in enumerate(inputs.split(CHUNK)):
+        for number, chunk in enumerate(inputs.split(CHUNK)):
             calls.clear()
-            network(part)
+            network(chunk)
             # Of a layer that is called several times, the last call counts.
             out = calls[-1] if calls else None
             if positions is not None:
                 out = _at_positions(out, positions.split(CHUNK)[number], layer)
-            kept.append(_rows(out, layer, len(part)))
+            kept.append(_rows(out, layer, len(chunk)))
     finally:
         handle.remove()
     return torch.cat(kept)

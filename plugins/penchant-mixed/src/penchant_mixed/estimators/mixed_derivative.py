@@ -104,11 +104,11 @@ def _whole(
     )
     # Shards go to the groups in turn.
     for number, shard in enumerate(shards):
-        part = groups.parts[number % len(groups.parts)]
-        part.merge(
+        group = groups.groups[number % len(groups.groups)]
+        group.merge(
             {
                 "outer": shard["gram"],
-                "total": torch.zeros_like(part.total),
+                "total": torch.zeros_like(group.total),
                 "squared-norms": shard["traces"],
             }
         )

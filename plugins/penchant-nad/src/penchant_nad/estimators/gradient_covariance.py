@@ -23,7 +23,7 @@ from penchant_numerics.row_moments import by_rows, directions_of_rows
 from torch import Tensor
 
 from penchant_nad.declarations.directions import GradientCovariance
-from penchant_nad.numerics.equal_parts import left_out_spectra
+from penchant_nad.numerics.equal_groups import left_out_spectra
 
 SHARD = 32  # networks per shard
 MANY_INPUTS = 10_000  # finite differences in more take long, where one backward pass would do
@@ -97,10 +97,10 @@ def _streamed(
     latest = first[:0]
     for shard in itertools.chain([first], rows):
         moment.add(shard)
-        latest = torch.cat([latest, shard])[-len(moment.parts) :]
+        latest = torch.cat([latest, shard])[-len(moment.groups) :]
     directions = directions_of(moment, centred=centred)
-    # Parts that differ by a network would be taken for spread.
-    if networks % len(moment.parts):
+    # Groups of unequal size would be taken for spread.
+    if networks % len(moment.groups):
         spectra = left_out_spectra(
             moment, latest, centred=centred, rank=len(directions.eigenvalues)
         )
@@ -109,7 +109,7 @@ def _streamed(
 
 
 def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
-    # The sum, the moment of all parts, and what a decomposition needs.
+    # The sum, the moment of all groups, and what a decomposition needs.
     needed = 6 * 8 * size**2
     try:
         memory.require(
@@ -139,7 +139,7 @@ def _conventions(
 
 def _gradient(options: GradientCovariance) -> str:
     if options.method == "impulse":
-        return "impulse: odd part of the bias-free network's answer to single pixels"
+        return "impulse: odd part of the bias-free network's response to single pixels"
     # The other two are taken at a point.
     where = "at zero"
     if options.point == "gaussian":
@@ -172,9 +172,9 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     done = 0
     for drawn in draw_ahead(context.architecture, blocks):
         samplers.add(drawn.sampler)
-        for part in _reported_parts(context.options, drawn):
-            rows.append(_gradients_of(context, part))
-            done += len(part)
+        for chunk in _reported_chunks(context.options, drawn):
+            rows.append(_gradients_of(context, chunk))
+            done += len(chunk)
             report(done)
     return {
         "gradients": torch.cat(rows),
@@ -182,7 +182,7 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     }
 
 
-def _reported_parts(options: GradientCovariance, drawn: Ensemble) -> Iterable[Ensemble]:
+def _reported_chunks(options: GradientCovariance, drawn: Ensemble) -> Iterable[Ensemble]:
     """Differences go network by network, and take long: each is reported."""
     if options.method == "autograd":
         return [drawn]
@@ -242,5 +242,5 @@ def _take_gradients(
             step=options.step,
             chunk=chunk,
         )
-    parts = [input_gradients(part, point[None])[:, 0] for part in networks.split(chunk)]
-    return torch.cat(parts)
+    chunks = [input_gradients(some, point[None])[:, 0] for some in networks.split(chunk)]
+    return torch.cat(chunks)

@@ -52,7 +52,7 @@ def poisoned(
 def orthonormal(basis: Tensor) -> Tensor:
     """Rows made orthonormal again in their order, signs kept: stored ones have lost digits."""
     columns, triangle = torch.linalg.qr(basis.T.to(torch.float64))
-    # QR may turn a vector round; the sign of its own part says whether it did.
+    # QR may turn a vector round; the sign of its component along the original says whether it did.
     signs = triangle.diagonal().sign()
     turned: Tensor = columns * signs
     return turned.T

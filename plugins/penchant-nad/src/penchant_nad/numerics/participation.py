@@ -1,4 +1,4 @@
-"""How many eigenvalues take part in a spectrum, and how sure that is.
+"""How many eigenvalues participate in a spectrum, with standard errors.
 
 Two counts: exp of the entropy of their shares (the effective rank), and how many of the largest
 carry 90 % of the sum. The second is a whole number, which leaving out a few networks often does
@@ -34,7 +34,7 @@ def without_rounding(eigenvalues: Tensor) -> Tensor:
 
 
 def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:
-    """Standard errors (k,) of eigenvalues, from spectra (parts, k) with one part left out.
+    """Standard errors (k,) of eigenvalues, from spectra (groups, k) with one group left out.
 
     With fewer networks than inputs a spectrum without some of them is shorter: of its last
     eigenvalues nothing is left but rounding, so what they would do is not known, and is NaN.
@@ -55,7 +55,7 @@ def directions_90(eigenvalues: Tensor) -> float:
 
 
 def position_of_90(eigenvalues: Tensor) -> float:
-    """Where 90 % are reached, with the part of the last eigenvalue that is needed.
+    """Where 90 % are reached, with the fraction of the last eigenvalue that is needed.
 
     >>> position_of_90(torch.tensor([6.0, 2.0, 2.0], device="cpu"))
     2.5
@@ -67,12 +67,12 @@ def position_of_90(eigenvalues: Tensor) -> float:
     before = torch.zeros_like(share)
     if whole:
         before = sums[whole - 1]
-    part = (share - before) / (sums[whole] - before)
-    return whole + float(part)
+    fraction = (share - before) / (sums[whole] - before)
+    return whole + float(fraction)
 
 
 def position_stderr(spectra: Tensor) -> float | None:
-    """The standard error of `directions_90` from spectra (parts, k) with one part left out."""
+    """The standard error of `directions_90` from spectra (groups, k) with one group left out."""
     positions = [position_of_90(spectrum) for spectrum in spectra]
     error = jackknife(positions)
     if error is None:

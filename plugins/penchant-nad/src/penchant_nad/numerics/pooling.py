@@ -115,7 +115,7 @@ def simulated_accuracy(
     v = cosine((frequency,), (size,), **HOST)
     pooling = pooling_matrix(taps, stride)
 
-    # Noise has no part along the signal.
+    # Noise has no component along the signal.
     noise = classes.sigma * _normal((simulations, size), generator)
     noise = noise - torch.outer(noise @ v, v)
     labels = _signs((simulations,), generator)
@@ -158,7 +158,7 @@ def discriminant(
     """
     mean = classes.epsilon * pooling @ v
 
-    # The noise behind pooling, which had no part along v.
+    # The noise behind pooling, which had no component along v.
     across = pooling - torch.outer(pooling @ v, v)
     covariance = classes.sigma**2 * across @ across.T
     count = len(covariance)

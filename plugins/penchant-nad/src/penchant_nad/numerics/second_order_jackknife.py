@@ -1,4 +1,4 @@
-"""The standard error of a statistic of independent groups whose linear part may vanish.
+"""The standard error of a statistic of independent groups whose linear term may vanish.
 
 Two equal matrices have the largest cosine there is, so to first order it does not move with either
 of them: what is left are products of two groups at a time. The plain jackknife takes each product
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 Statistic = Callable[[Array], Array]
 
 
-class VarianceParts(NamedTuple):
+class VarianceTerms(NamedTuple):
     """Estimates of the variance by single groups, and by pairs of groups.
 
     Both are unbiased for polynomials of second degree, so the first may be below 0.
@@ -37,7 +37,7 @@ class VarianceParts(NamedTuple):
         return math.sqrt(single + self.pairs)
 
 
-def second_order_jackknife(statistic: Statistic, groups: int) -> VarianceParts:
+def second_order_jackknife(statistic: Statistic, groups: int) -> VarianceTerms:
     """The variance of a statistic of independent groups.
 
     With G groups, L the variance of what single groups do and I that of what pairs do,
@@ -58,7 +58,7 @@ def second_order_jackknife(statistic: Statistic, groups: int) -> VarianceParts:
     # leaving out one group, which counts pairs too often
     squares = (groups - 1) ** 2 / groups * statistic(without_one).var(ddof=1)
     often = 2 * (groups - 1) / (groups - 2)
-    return VarianceParts(float(squares - often * pairs), pairs)
+    return VarianceTerms(float(squares - often * pairs), pairs)
 
 
 def _pairs(left_out: Array) -> float:

@@ -176,8 +176,8 @@ def _by_training(
 def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
     """Means over trainings, by direction, with the errors that are known."""
     arrays: dict[str, np.ndarray] = {}
-    for part, samples in (("train", options.train), ("test", options.test)):
-        name = f"{part}-accuracy"
+    for split, samples in (("train", options.train), ("test", options.test)):
+        name = f"{split}-accuracy"
         values = _by_training(rows, name, options.trainings)
         arrays |= accuracies.accuracy_arrays(name, values, samples)
     # Losses have an error only over trainings.

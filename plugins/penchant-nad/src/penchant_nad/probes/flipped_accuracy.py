@@ -76,19 +76,19 @@ def _result(
     data = context.data
     arrays: dict[str, Any] = {}
     quantities = {}
-    for part, samples in (("test", data.test), ("train", data.train)):
-        name = f"{part}-accuracy"
+    for split, samples in (("test", data.test), ("train", data.train)):
+        name = f"{split}-accuracy"
         # Rows are in the order of items: variant by variant.
-        right = np.array([row[part] for row in rows])
+        right = np.array([row[split] for row in rows])
         right = right.reshape(2, options.trainings, -1)
         arrays |= accuracies.answer_arrays(name, right)
-        kind = "training" if part == "train" else part
+        kind = "training" if split == "train" else split
         chance = accuracies.commonest_class(samples.labels)
         for variant, own in zip(VARIANTS, right):
             quantities[f"{variant}-{name}"] = accuracies.answer_quantity(
                 own, split=kind, null=chance
             )
-        if part == "test":
+        if split == "test":
             original, turned = right
             quantities["fall"] = accuracies.answer_quantity(
                 original, split=kind, null=0.0, instead=turned

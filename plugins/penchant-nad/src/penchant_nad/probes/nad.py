@@ -174,7 +174,7 @@ def _quantities(
     counts: dict[str, Any] = {"value": participation.directions_90(found.eigenvalues)}
     if left_out is not None:
         over = {
-            "over": "networks (jackknife over parts)",
+            "over": "networks (jackknife over groups)",
             "count": found.networks,
             "df": len(left_out) - 1,
         }

@@ -120,17 +120,17 @@ def _result(
     data = context.data
     arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}
     quantities = {}
-    for part, samples in (("train", data.train), ("test", data.test)):
-        name = f"{part}-accuracy"
-        right = np.array([row[part] for row in rows])
+    for split, samples in (("train", data.train), ("test", data.test)):
+        name = f"{split}-accuracy"
+        right = np.array([row[split] for row in rows])
         right = right.reshape(1 + len(options.carriers), options.trainings, -1)
         # The first row is that of clean images.
         clean, carried = right[0], right[1:]
         arrays |= accuracies.answer_arrays(name, carried)
-        kind = "training" if part == "train" else part
+        kind = "training" if split == "train" else split
         chance = accuracies.commonest_class(samples.labels)
         quantities[f"clean-{name}"] = accuracies.answer_quantity(clean, split=kind, null=chance)
-        if part == "test":
+        if split == "test":
             arrays |= accuracies.difference_arrays("test-accuracy-change", clean, carried)
             quantities |= _rise(options.carriers, carried)
     if basis.eigenvalues is not None:

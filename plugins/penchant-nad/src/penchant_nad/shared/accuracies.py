@@ -1,7 +1,7 @@
 """Accuracies of trainings as arrays and quantities, with the errors that are known.
 
 Several trainings tell how much trainings differ; one does not. So of one training there is no
-standard error: only the part of it that comes from the samples it was tested on.
+standard error over trainings: only the one over test samples.
 
 Trainings that share their samples are known by their answers, right or wrong, (..., trainings,
 samples): then the error is that of crossed trainings and samples, and what two conditions share
@@ -25,7 +25,7 @@ from penchant_numerics.statistics import (
 
 
 def error_name(name: str, trainings: int) -> str:
-    """What the error of an array is called: of one training only the samples' part is known."""
+    """What the error of an array is over: of one training, samples only."""
     kind = "stderr" if trainings > 1 else "sampling"
     return f"{name}-{kind}"
 

@@ -7,7 +7,7 @@ import penchant
 
 
 def known_error(result: penchant.Result, name: str) -> np.ndarray | None:
-    """The standard error of an array; of one training, its part that comes from the samples."""
+    """The standard error of an array; of one training, the error over samples only."""
     arrays = result.arrays
     of_samples = arrays.get(f"{name}-sampling")
     return arrays.get(f"{name}-stderr", of_samples)

@@ -244,7 +244,7 @@ def _quantities(
 def _shuffled(draws: np.ndarray, value: float) -> Null:
     """The null of shuffles of the same samples.
 
-    Their spread is all that differs without an effect: the error over samples is no part of it.
+    Without an effect only they vary: the error over samples does not enter.
     """
     fields = null_of(draws)
     spread = draws.std(ddof=1) * math.sqrt(1 + 1 / len(draws))

@@ -18,9 +18,9 @@ def headline(result: penchant.Result) -> str | None:
     if quantity is None or quantity.missing:
         return None
     return quantity.sentence(
-        above="Slowly varying parts of the target are learnt first, more than in a random basis",
-        below="Slowly varying parts of the target are learnt first less than in a random basis",
-        neither="The order in which parts of the target are learnt does not differ "
+        above="Slow components of the target are learnt first, more than in a random basis",
+        below="Slow components of the target are learnt first less than in a random basis",
+        neither="The order in which components of the target are learnt does not differ "
         "significantly from that of a random basis",
     )
 

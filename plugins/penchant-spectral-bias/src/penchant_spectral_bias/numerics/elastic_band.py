@@ -128,19 +128,19 @@ def _climb(
 ) -> Tensor:
     """Gradient of the class's logit at points (paths, pivots, D)."""
     inputs = points.reshape(-1, *shape)
-    parts = []
-    for part in inputs.split(CHUNK):
-        leaf = part.detach().requires_grad_()
+    gradients = []
+    for chunk in inputs.split(CHUNK):
+        leaf = chunk.detach().requires_grad_()
         with torch.enable_grad():
             logits = network(leaf)[:, label]
             # a logit depends on its own input only
             (gradient,) = torch.autograd.grad(logits.sum(), leaf)
-        parts.append(gradient)
-    return torch.cat(parts).reshape(points.shape)
+        gradients.append(gradient)
+    return torch.cat(gradients).reshape(points.shape)
 
 
 def _across(path: Tensor, force: Tensor) -> Tensor:
-    """The part of a force that is across the path: along it, pivots would only slide."""
+    """The component of a force across the path: along it, pivots would only slide."""
     # from the pivot before to the pivot after
     between = path[:, 2:] - path[:, :-2]
     lengths = between.norm(dim=2, keepdim=True)

@@ -90,13 +90,13 @@ def bin_edges(count: int, bins: int) -> list[tuple[int, int]]:
 
 def root_mean_squares(coefficients: Tensor, bins: int) -> Tensor:
     """Root mean square of the coefficients in each bin of eigenvectors, (..., bins)."""
-    parts = []
+    amplitudes = []
     count = coefficients.shape[-1]
     for first, last in bin_edges(count, bins):
         inside = coefficients[..., first:last]
         mean_square = inside.square().mean(-1)
-        parts.append(mean_square.sqrt())
-    return torch.stack(parts, dim=-1)
+        amplitudes.append(mean_square.sqrt())
+    return torch.stack(amplitudes, dim=-1)
 
 
 def learnt_share(
@@ -111,10 +111,10 @@ def learnt_share(
         target: Those of what it should learn, (N,).
         bins: Neighbouring eigenvectors are taken together, as single coefficients are small.
     """
-    parts = []
+    projections = []
     for first, last in bin_edges(len(target), bins):
         inside = target[first:last]
         # projection on the target, over its square
         projection = coefficients[..., first:last] @ inside
-        parts.append(projection / inside.square().sum())
-    return torch.stack(parts, dim=-1)
+        projections.append(projection / inside.square().sum())
+    return torch.stack(projections, dim=-1)

@@ -16,10 +16,10 @@ def unit_vector(network: nn.Module, generator: Generator) -> dict[str, Tensor]:
     """
     drawn, squares = {}, []
     for name, parameter in network.named_parameters():
-        part = torch.randn(parameter.shape, generator=generator, device="cpu")
-        part = part.double()
-        drawn[name] = part
-        squares.append(part.square().sum())
+        noise = torch.randn(parameter.shape, generator=generator, device="cpu")
+        noise = noise.double()
+        drawn[name] = noise
+        squares.append(noise.square().sum())
 
     # a normal vector over its length is uniform on the sphere
     length = torch.stack(squares).sum().sqrt()

@@ -75,7 +75,7 @@ def chain_of(network: nn.Module) -> Chain | None:
         if not list(module.children()):
             layers.append(module)
         elif type(module) is not nn.Sequential:
-            # its forward pass may do anything with its parts
+            # its forward pass may use its layers in any way
             return None
     # layers that change nothing but the shape are no links of the chain
     kept = [layer for layer in layers if not isinstance(layer, (nn.Flatten, nn.Identity))]

@@ -6,7 +6,7 @@ f = W_e x + b_e. By Stokes' theorem
     1~_P(k) = int_P e^{-ikx} dx = (i / k^2) sum_edges (k . n) L e^{-ikm} sinc(k . d / 2),
 
 with outward normals n, lengths L, midpoints m and edge vectors d, and in the same way the transform
-of W x + b on P. The part of it that the bends make is -i sum_e (W_e . k / k^2) 1~_{P_e}(k): lemma
+of W x + b on P. The bends contribute -i sum_e (W_e . k / k^2) 1~_{P_e}(k): lemma
 3.1 of Rahaman et al. with the right sign. Along a generic direction it falls like k^-3, along the
 normal of a face like k^-2 (theorem 3.3).
 """
@@ -100,7 +100,7 @@ def _split(
     weight: Tensor,
     bias: Tensor,
 ) -> list[_Region]:
-    """The parts of a region between the zeros of a layer's units, with the map behind its ReLUs."""
+    """Pieces of a region between the zeros of a layer's units, with the map behind its ReLUs."""
     matrix = weight @ region.matrix
     offset = weight @ region.offset + bias
     # units that change their sign in the region, which is where its corners differ
@@ -109,13 +109,13 @@ def _split(
     above = at_corners.amax(0) > _ROUNDING * scale
     below = at_corners.amin(0) < -_ROUNDING * scale
     crossing = torch.nonzero(above & below).flatten()
-    parts = [region.corners]
+    pieces = [region.corners]
     for unit in crossing.tolist():
-        pieces = []
-        for part in parts:
-            pieces += _cut(part, matrix[unit], offset[unit])
-        parts = pieces
-    return [_active(part, matrix, offset) for part in parts]
+        cut = []
+        for piece in pieces:
+            cut += _cut(piece, matrix[unit], offset[unit])
+        pieces = cut
+    return [_active(piece, matrix, offset) for piece in pieces]
 
 
 def _active(corners: Tensor, matrix: Tensor, offset: Tensor) -> _Region:
@@ -234,8 +234,8 @@ def indicator_transforms(regions: Regions, k: Tensor) -> Tensor:
     waves = phases * torch.sinc(along / (2 * math.pi))
     outward = k @ edges.normals().T
     square = k.square().sum(1, keepdim=True)
-    parts = 1j * outward * waves / square
-    return _by_region(parts, edges, len(regions))
+    terms = 1j * outward * waves / square
+    return _by_region(terms, edges, len(regions))
 
 
 def lemma_sum(regions: Regions, k: Tensor) -> Tensor:
@@ -272,14 +272,14 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
 
 
 def _by_region(
-    parts: Tensor,
+    terms: Tensor,
     edges: _Edges,
     count: int,
 ) -> Tensor:
-    """Parts (frequencies, edges) added up over the edges of each region."""
-    shape = (len(parts), count)
-    total = torch.zeros(shape, device=parts.device, dtype=parts.dtype)
-    return total.index_add(1, edges.region, parts)
+    """Terms (frequencies, edges) added up over the edges of each region."""
+    shape = (len(terms), count)
+    total = torch.zeros(shape, device=terms.device, dtype=terms.dtype)
+    return total.index_add(1, edges.region, terms)
 
 
 class Faces(NamedTuple):

@@ -29,7 +29,7 @@ def mean_and_stderr(values: np.ndarray, ends: np.ndarray) -> tuple[float, float 
     mean = float(values.mean())
     replicates = []
     for end in np.unique(ends):
-        # pairs in which it has no part
+        # pairs that do not contain it
         others = (ends != end).all(1)
         if not others.any():
             return mean, None

@@ -87,9 +87,9 @@ def _function(
 def _flat(value: Tensor, leaves: list[Tensor]) -> Tensor:
     """The gradient as one vector, zero where the number does not depend on a leaf."""
     gradients = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
-    parts = []
+    flat = []
     for gradient, leaf in zip(gradients, leaves):
         if gradient is None:
             gradient = torch.zeros_like(leaf)
-        parts.append(gradient.flatten())
-    return torch.cat(parts)
+        flat.append(gradient.flatten())
+    return torch.cat(flat)

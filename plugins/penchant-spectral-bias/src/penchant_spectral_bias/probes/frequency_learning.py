@@ -138,7 +138,7 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         data = wave(context, training, item["petals"])
         samples.append(data.train)
     inputs = samples[0].inputs
-    targets = torch.stack([part.labels for part in samples])
+    targets = torch.stack([each.labels for each in samples])
 
     # each network learns its wave with the values at their positions
     positions = _positions(context, item)
@@ -172,10 +172,10 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
 def _dealt(samples: list[Samples], positions: Tensor) -> list[Samples]:
     """The same samples with the values of their waves at other positions."""
     permuted = []
-    for part, position in zip(samples, positions):
-        empty = torch.zeros_like(part.labels)
-        labels = empty.scatter(0, position, part.labels)
-        permuted.append(part._replace(labels=labels))
+    for each, position in zip(samples, positions):
+        empty = torch.zeros_like(each.labels)
+        labels = empty.scatter(0, position, each.labels)
+        permuted.append(each._replace(labels=labels))
     return permuted
 
 

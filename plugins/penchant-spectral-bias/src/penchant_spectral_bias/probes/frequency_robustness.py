@@ -85,7 +85,7 @@ def perturbed(context: penchant.Context, trainings: range) -> dict[str, Any]:
     numbers["untrained"] = untrained[:, 0]
 
     # how well each wave was learnt
-    targets = torch.stack([part.labels for part in samples])
+    targets = torch.stack([each.labels for each in samples])
     outputs = training.outputs(inputs)[..., 0]
     numbers["rounding"] = outputs.abs().amax(-1) * torch.finfo(outputs.dtype).eps
     residuals = (outputs - targets).double()

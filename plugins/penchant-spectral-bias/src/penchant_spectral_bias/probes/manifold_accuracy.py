@@ -30,7 +30,7 @@ from penchant_spectral_bias.shared.waves import learners, on_curve
 
 BOX = 1.6  # the flower reaches 1.5
 ROUNDING = 100  # times the spectrum of rounding: what a function has at every frequency
-PARTS = ("train", "test")
+SPLITS = ("train", "test")
 
 
 def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result:
@@ -67,7 +67,7 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         conventions={
             "null": "accuracies: the commonest class of the training samples; decay of networks: "
             "the same networks before training",
-            "radial spectrum": "of the probability of class 1 on a square of side 3.2, mean taken "
+            "radial spectrum": "of the probability of class 1 on a square of split 3.2, mean taken "
             "off, Hann window",
             "plane": f"logits at {plane[0]['petals']} petals, frequency {plane[0]['frequency']}; "
             "all networks learnt the same target",
@@ -117,16 +117,16 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     for number in item["trainings"]:
         phases = 0 if item["plane"] else number
         data.append(_flower(context, item, phases))
-    samples = [part.train for part in data]
+    samples = [each.train for each in data]
     training = learners(context, item["trainings"], samples)
-    shares = [_commonest_share(part.labels) for part in samples]
+    shares = [_commonest_share(each.labels) for each in samples]
     numbers: dict[str, Any] = {"commonest-share": torch.stack(shares)}
     if item["plane"]:
         numbers["untrained-plane"] = _logits(context, item, training)
     training.run(training.total)
-    for side in PARTS:
-        parts = [getattr(part, side) for part in data]
-        numbers[f"{side}-accuracy"] = _right(training, parts)
+    for split in SPLITS:
+        samples = [getattr(each, split) for each in data]
+        numbers[f"{split}-accuracy"] = _right(training, samples)
 
     # the functions themselves
     if item["plane"]:
@@ -150,13 +150,13 @@ def _logits(
     return logits.reshape(-1, count, count)
 
 
-def _right(training: OneByOne | Stacked, parts: Sequence[Samples]) -> Tensor:
+def _right(training: OneByOne | Stacked, samples: Sequence[Samples]) -> Tensor:
     """The share of its samples that each network is right about, (trainings,)."""
     # all trainings have the same inputs, with labels of their own
-    inputs = parts[0].inputs
+    inputs = samples[0].inputs
     right = []
-    for outputs, part in zip(training.outputs(inputs), parts):
-        is_right = predictions(outputs) == part.labels
+    for outputs, each in zip(training.outputs(inputs), samples):
+        is_right = predictions(outputs) == each.labels
         right.append(is_right)
     together = torch.stack(right)
     return together.double().mean(1)
@@ -220,10 +220,10 @@ def _grid(count: int, device: torch.device) -> Tensor:
 
 
 def _line(count: int, device: torch.device) -> Tensor:
-    """Coordinates of rows and columns; the last side of the square is its first."""
+    """Coordinates of rows and columns; the last split of the square is its first."""
     numbers = torch.arange(count, device=device, dtype=torch.float64)
     width = 2 * BOX
-    # counted from the first side
+    # counted from the first split
     positions = width * numbers / count
     return -BOX + positions
 
@@ -235,7 +235,7 @@ def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict
         len(options.frequencies),
         options.trainings,
     )
-    names = ["commonest-share", *(f"{side}-accuracy" for side in PARTS)]
+    names = ["commonest-share", *(f"{split}-accuracy" for split in SPLITS)]
     accuracies = {}
     for name, values in joined(shards, names).items():
         cells = values.reshape(shape)
@@ -253,7 +253,7 @@ def _neighbour_accuracies(
         len(options.petal_counts),
         len(options.frequencies),
     )
-    names = [f"neighbour-{side}-accuracy" for side in PARTS]
+    names = [f"neighbour-{split}-accuracy" for split in SPLITS]
     # filled cell by cell
     rows = {name: torch.zeros(shape, device="cpu", dtype=torch.float64) for name in names}
     positions = itertools.product(
@@ -406,7 +406,7 @@ def _is_rounding(logits: Tensor, frequencies: Tensor, zeta: Tensor) -> Tensor:
     # a probability is a quarter as steep as its logit
     largest = logits.abs().amax((-2, -1))
     rounding = torch.finfo(logits.dtype).eps * largest / 4
-    floor = rounding_floor(frequencies, rounding, grid=logits.shape[-1], side=2 * BOX)
+    floor = rounding_floor(frequencies, rounding, grid=logits.shape[-1], split=2 * BOX)
     return (zeta <= ROUNDING * floor).any(-1)
 
 

@@ -35,17 +35,17 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
 
     # a list of shards for every clip
     starts = range(0, len(shards), len(shares))
-    parts = [shards[start : start + len(shares)] for start in starts]
+    clips = [shards[start : start + len(shares)] for start in starts]
     # slopes are those that the first shard knows
     names = ["amplitude", "learnt-share", "loss", *(name for name in SLOPES if name in shards[0])]
-    by_clip = [joined(part, names) for part in parts]
+    by_clip = [joined(clip, names) for clip in clips]
     rows = {}
     for name in names:
         rows[name] = torch.stack([each[name] for each in by_clip], dim=1)  # (trainings, clips, ...)
     rows["reach"] = _reach(rows["learnt-share"])
 
     # of every clip the first training's
-    firsts = [part[0] for part in parts]
+    firsts = [clip[0] for clip in clips]
     predictions = stacked(firsts, ["prediction"])["prediction"]
     arrays = {
         "weight-clips": torch.tensor(options.weight_clips, device="cpu", dtype=torch.float64),

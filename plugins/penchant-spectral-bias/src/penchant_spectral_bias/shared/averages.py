@@ -18,8 +18,8 @@ def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[st
     """Arrays of shards, one after another along their first axis."""
     rows = {}
     for name in names:
-        parts = [_tensor(shard[name]) for shard in shards]
-        rows[name] = torch.cat(parts)
+        tensors = [_tensor(shard[name]) for shard in shards]
+        rows[name] = torch.cat(tensors)
     return rows
 
 
@@ -27,8 +27,8 @@ def stacked(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[s
     """Arrays of shards along a new first axis."""
     rows = {}
     for name in names:
-        parts = [_tensor(shard[name]) for shard in shards]
-        rows[name] = torch.stack(parts)
+        tensors = [_tensor(shard[name]) for shard in shards]
+        rows[name] = torch.stack(tensors)
     return rows
 
 

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from penchant_synthetic.declarations import Flower
 from penchant_synthetic.numerics.embedding import embed
-from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, positions
+from penchant_synthetic.numerics.waves import GRID, Wave, phase_stream, positions, splits
 
 
 def load(options: Flower, generator: Generator) -> Data:
@@ -34,7 +34,7 @@ def load(options: Flower, generator: Generator) -> Data:
         conventions["labels"] = f"1 where the wave is above {options.threshold:g}"
     else:
         labels = values.float()
-    train, test = parts(inputs, labels)
+    train, test = splits(inputs, labels)
     return Data(
         train,
         test,

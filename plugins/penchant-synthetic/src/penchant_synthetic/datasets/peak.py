@@ -8,7 +8,7 @@ from torch import Generator
 
 from penchant_synthetic.declarations import Peak
 from penchant_synthetic.numerics.embedding import embed
-from penchant_synthetic.numerics.waves import GRID, parts, positions
+from penchant_synthetic.numerics.waves import GRID, positions, splits
 
 
 def load(options: Peak, generator: Generator) -> Data:
@@ -20,7 +20,7 @@ def load(options: Peak, generator: Generator) -> Data:
     nearest = round(options.position * options.train) % options.train
     labels = torch.zeros(2 * options.train, device="cpu")
     labels[2 * nearest] = options.height
-    train, test = parts(inputs, labels)
+    train, test = splits(inputs, labels)
     return Data(
         train,
         test,

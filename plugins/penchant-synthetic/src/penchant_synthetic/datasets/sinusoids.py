@@ -7,7 +7,7 @@ from torch import Generator
 
 from penchant_synthetic.declarations import Sinusoids
 from penchant_synthetic.numerics.embedding import embed
-from penchant_synthetic.numerics.waves import GRID, Wave, parts, phase_stream, positions
+from penchant_synthetic.numerics.waves import GRID, Wave, phase_stream, positions, splits
 
 
 def load(options: Sinusoids, generator: Generator) -> Data:
@@ -21,7 +21,7 @@ def load(options: Sinusoids, generator: Generator) -> Data:
     # The line, embedded in the input.
     line = arguments[:, None]
     inputs, convention = embed(line, options.input_shape, options.embedding, for_embedding)
-    train, test = parts(inputs, labels)
+    train, test = splits(inputs, labels)
     return Data(
         train,
         test,

@@ -20,7 +20,7 @@ def positions(points: int) -> Tensor:
     return torch.arange(count, **HOST) / count
 
 
-def parts(inputs: Tensor, labels: Tensor) -> tuple[Samples, Samples]:
+def splits(inputs: Tensor, labels: Tensor) -> tuple[Samples, Samples]:
     """Training samples at the grid, and test samples half-way between."""
     inputs = inputs.float()
     # Even positions are the grid.

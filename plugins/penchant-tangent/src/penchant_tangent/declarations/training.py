@@ -80,8 +80,8 @@ class TangentTraining(penchant.Probe):
         "test-accuracy": "accuracy on test samples, (shares, evaluations)",
         "difficult-accuracy": "accuracy on difficult samples, (shares, evaluations)",
         **{
-            f"{part}-{name}": f"{about} on {part} samples, (shares, evaluations{axis})"
-            for part in ("train", "test", "difficult")
+            f"{split}-{name}": f"{about} on {split} samples, (shares, evaluations{axis})"
+            for split in ("train", "test", "difficult")
             for name, about, axis in (
                 ("effective-rank", "effective rank", ""),
                 ("largest-eigenvalue", "largest eigenvalue", ""),

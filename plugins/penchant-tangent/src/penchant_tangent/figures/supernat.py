@@ -36,12 +36,12 @@ def _errors(result: penchant.Result) -> Figure:
     """Both errors of both methods along the steps (figure 4.5)."""
     figure = Figure(figsize=(8.5, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True)
-    for panel, part in zip(panels, ("test", "train")):
+    for panel, split in zip(panels, ("test", "train")):
         for method, (label, colour) in METHODS.items():
-            _curve(panel, result, f"{part}-error-{method}", label=label, colour=colour)
+            _curve(panel, result, f"{split}-error-{method}", label=label, colour=colour)
         panel.set_yscale("log")
         panel.set_xlabel("step")
-        panel.set_ylabel(f"{part} error (mean squared)")
+        panel.set_ylabel(f"{split} error (mean squared)")
     panels[0].legend()
     difference = result.quantities["final-difference"]
     caption = f"Test error of both methods by step; SuperNat minus gradient descent: {difference}."

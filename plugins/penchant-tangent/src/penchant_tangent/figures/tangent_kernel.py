@@ -57,7 +57,7 @@ def _spectrum(result: penchant.Result) -> Figure:
 
 
 def _layers(result: penchant.Result) -> Figure:
-    """Alignment and trace of every layer's part, from the input to the output."""
+    """Alignment and trace of every layer's kernel, from the input to the output."""
     names = result.labels["layers"]
     positions = np.arange(len(names))
     figure = Figure(figsize=(max(8.5, 0.35 * len(names) + 3), 4), layout="constrained")
@@ -88,7 +88,7 @@ def _layers(result: penchant.Result) -> Figure:
         color=GREEN,
         capsize=2,
     )
-    right.set_ylabel("trace of the layer's part")
+    right.set_ylabel("trace of the layer's kernel")
     for panel in (left, right):
         _name_layers(panel, names)
     caption = f"Alignment with the labels, and trace, per layer; all layers: {whole}."

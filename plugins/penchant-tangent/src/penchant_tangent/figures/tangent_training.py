@@ -80,17 +80,17 @@ def _spectrum(result: penchant.Result) -> Figure:
     """Accuracies, eigenvalues, effective rank and trace ratios (figure 4.2)."""
     figure, grid = _panels(result, 4)
     for position, column in enumerate(grid.T):
-        for part, style in STYLES.items():
+        for split, style in STYLES.items():
             accuracy, eigenvalues, rank, ratios = column
-            how: dict[str, Any] = {"linestyle": style, "label": part}
-            _line(accuracy, result, f"{part}-accuracy", position, color=BLUE, **how)
-            _line(rank, result, f"{part}-effective-rank", position, color=VIOLET, **how)
+            how: dict[str, Any] = {"linestyle": style, "label": split}
+            _line(accuracy, result, f"{split}-accuracy", position, color=BLUE, **how)
+            _line(rank, result, f"{split}-effective-rank", position, color=VIOLET, **how)
             for name, colour in EIGENVALUES.items():
-                how["label"] = f"{name}, {part}"
+                how["label"] = f"{name}, {split}"
                 _line(
-                    eigenvalues, result, f"{part}-{name}-eigenvalue", position, color=colour, **how
+                    eigenvalues, result, f"{split}-{name}-eigenvalue", position, color=colour, **how
                 )
-            _ratios(ratios, result, part, position, style)
+            _ratios(ratios, result, split, position, style)
         eigenvalues.set_yscale("log")
 
     # what is shown
@@ -108,7 +108,7 @@ def _spectrum(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Spectrum of the tangent kernel during training")
 
 
-def _ratios(panel: Axes, result: penchant.Result, part: str, position: int, style: str) -> None:
+def _ratios(panel: Axes, result: penchant.Result, split: str, position: int, style: str) -> None:
     """One curve a trace ratio."""
     shown_ratios = result.options["ratios"]
     for number, (k, colour) in enumerate(
@@ -117,12 +117,12 @@ def _ratios(panel: Axes, result: penchant.Result, part: str, position: int, styl
         _line(
             panel,
             result,
-            f"{part}-trace-ratios",
+            f"{split}-trace-ratios",
             position,
             column=number,
             color=colour,
             linestyle=style,
-            label=f"T_{k}, {part}",
+            label=f"T_{k}, {split}",
         )
 
 
@@ -132,8 +132,8 @@ def _alignment(result: penchant.Result) -> Figure:
     for position, column in enumerate(grid.T):
         # the whole kernel on top, its layers below
         _whole_kernel(column[0], result, position)
-        for panel, part in zip(column[1:], STYLES):
-            _layers(panel, result, part, position)
+        for panel, split in zip(column[1:], STYLES):
+            _layers(panel, result, split, position)
 
     # what is shown
     labels = ("CKA", "CKA of layers (train)", "CKA of layers (test)")
@@ -153,21 +153,21 @@ def _alignment(result: penchant.Result) -> Figure:
 def _whole_kernel(panel: Axes, result: penchant.Result, position: int) -> None:
     """Alignment on training and test samples, with that of labels in random order."""
     steps = result.arrays["steps"]
-    for part, colour in (("train", BLUE), ("test", ORANGE)):
+    for split, colour in (("train", BLUE), ("test", ORANGE)):
         _line(
             panel,
             result,
-            f"{part}-cka",
+            f"{split}-cka",
             position,
             color=colour,
-            linestyle=STYLES[part],
-            label=part,
+            linestyle=STYLES[split],
+            label=split,
         )
-        null = result.arrays[f"{part}-cka-null"][position]
-        panel.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{part}, null")
+        null = result.arrays[f"{split}-cka-null"][position]
+        panel.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{split}, null")
 
 
-def _layers(panel: Axes, result: penchant.Result, part: str, position: int) -> None:
+def _layers(panel: Axes, result: penchant.Result, split: str, position: int) -> None:
     """One curve per layer, from dark to light."""
     names = result.labels["layers"]
     colours = palette(len(names), ordered=True)
@@ -175,11 +175,11 @@ def _layers(panel: Axes, result: penchant.Result, part: str, position: int) -> N
         _line(
             panel,
             result,
-            f"{part}-layer-cka",
+            f"{split}-layer-cka",
             position,
             column=number,
             color=colour,
-            linestyle=STYLES[part],
+            linestyle=STYLES[split],
             label=names[number],
         )
 
@@ -190,13 +190,13 @@ def _difficult(result: penchant.Result) -> Figure:
     kinds = {"train": ("easy", BLUE), "difficult": ("difficult", RED)}
     steps = result.arrays["steps"]
     for position, (cka, accuracy) in enumerate(grid.T):
-        for part, (label, colour) in kinds.items():
+        for split, (label, colour) in kinds.items():
             how: dict[str, Any] = {"label": label, "marker": "o", "markersize": 3}
-            _line(cka, result, f"{part}-cka", position, color=colour, **how)
-            _line(accuracy, result, f"{part}-accuracy", position, color=colour, **how)
+            _line(cka, result, f"{split}-cka", position, color=colour, **how)
+            _line(accuracy, result, f"{split}-accuracy", position, color=colour, **how)
 
             # labels in random order
-            null = result.arrays[f"{part}-cka-null"][position]
+            null = result.arrays[f"{split}-cka-null"][position]
             cka.plot(
                 steps,
                 null,

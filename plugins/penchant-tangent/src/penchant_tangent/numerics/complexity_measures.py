@@ -40,10 +40,10 @@ class PathLength:
 
     def _parameters(self) -> Tensor:
         """All parameters in a row."""
-        parts = []
+        values = []
         for parameter in self.network.parameters():
-            parts.append(parameter.detach().flatten())
-        return torch.cat(parts)
+            values.append(parameter.detach().flatten())
+        return torch.cat(values)
 
     def _root_trace(self) -> float:
         """sqrt(tr K) in evaluation mode; the network's mode is put back."""
@@ -119,8 +119,8 @@ def path_norm(network: nn.Module, shape: tuple[int, ...]) -> float:
 def fisher_rao(network: nn.Module, samples: Samples) -> float:
     """sqrt(E (w . grad loss)^2) over samples, for cross-entropy."""
     outputs = Outputs(network)
-    parts = [value.detach() for value in outputs.values]
-    w = outputs.layout.join(parts)
+    values = [value.detach() for value in outputs.values]
+    w = outputs.layout.join(values)
     chunks = zip(
         samples.inputs.split(CHUNK),
         samples.labels.split(CHUNK),

@@ -1,7 +1,7 @@
 """Numbers of a tangent kernel: effective rank, trace, trace ratios, alignment with labels.
 
 Standard errors over samples are the jackknife's: samples are left out in groups, and the kernel of
-the others is a part of the whole kernel, centred anew.
+the others is a block of the whole kernel, centred anew.
 """
 
 from __future__ import annotations
@@ -176,10 +176,10 @@ def summary_stderr(
     count, outputs = targets.shape
     replicates: dict[str, list[float]] = {}
     for kept in without_groups(count, groups, device=K.device):
-        part = among(K, kept, outputs=outputs)
+        block = among(K, kept, outputs=outputs)
         fewer = [_within(k, len(kept), count, outputs) for k in ratios]
         summary = summarise(
-            part,
+            block,
             targets[kept],
             centring=centring,
             ratios=fewer,
@@ -216,7 +216,7 @@ def _within(
 
 
 class LayerSummary(NamedTuple):
-    """Every layer's part of a kernel, in order: alignment and trace, with errors over samples."""
+    """Every layer's kernel, in order: alignment and trace, with errors over samples."""
 
     cka: np.ndarray
     cka_stderr: np.ndarray
@@ -268,12 +268,12 @@ def _layer_numbers(
     goal = centred_targets(targets[kept], centring)
     numbers = []
     for K in kernels.values():
-        part = among(K, kept, outputs=outputs).double()
-        part = centre(part, outputs=outputs, centring=centring)
+        block = among(K, kept, outputs=outputs).double()
+        block = centre(block, outputs=outputs, centring=centring)
 
         # of fewer samples, scaled up to all
-        trace = float(part.trace()) * count / len(kept)
-        numbers.append((aligned(part, goal), trace))
+        trace = float(block.trace()) * count / len(kept)
+        numbers.append((aligned(block, goal), trace))
     return np.array(numbers).T
 
 

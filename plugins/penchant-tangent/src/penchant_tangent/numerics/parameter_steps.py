@@ -87,10 +87,10 @@ class Moved:
     def squares(self, direction: Tensor, epsilon: float) -> list[Tensor]:
         """|f(w + epsilon v) - f(w)|^2 of every sample (n,), for each set of inputs."""
         # move all parameters
-        parts = self.outputs.layout.split(direction)
+        steps = self.outputs.layout.split(direction)
         moved = []
-        for value, part in zip(self.outputs.values, parts):
-            moved.append(value + epsilon * part)
+        for value, step in zip(self.outputs.values, steps):
+            moved.append(value + epsilon * step)
 
         # and see what that does
         squares = []

@@ -55,7 +55,7 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
     for shard in shards:
         for name, value in shard.items():
             rows.setdefault(name, []).append(np.asarray(value))
-    values = {name: np.concatenate(parts) for name, parts in rows.items()}
+    values = {name: np.concatenate(column) for name, column in rows.items()}
     arrays = _arrays(values, options)
     return penchant.Result(
         _quantities(values, arrays, context),

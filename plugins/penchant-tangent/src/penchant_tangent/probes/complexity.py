@@ -178,10 +178,10 @@ def _noisy(context: penchant.Context, share: float, number: int) -> Samples:
 
 def _flat(network: nn.Module) -> Tensor:
     """All parameters in a row, as they are now."""
-    parts = []
+    values = []
     for parameter in network.parameters():
-        parts.append(parameter.detach().flatten())
-    return torch.cat(parts).clone()
+        values.append(parameter.detach().flatten())
+    return torch.cat(values).clone()
 
 
 def _warn_if_unfinished(context: penchant.Context, loss: float) -> None:

@@ -47,8 +47,8 @@ from penchant_tangent.shared.kernel_samples import (
 def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     """Take the kernel of every layer at the end of the training; they add up to the kernel."""
     *_, (_, network) = context.trained()
-    part = getattr(context.data, options.split)
-    samples = drawn(part, options.samples, context.generator("samples"))
+    split = getattr(context.data, options.split)
+    samples = drawn(split, options.samples, context.generator("samples"))
     refuse_one_label(samples)
     sequences = are_sequences(samples.labels)
     if sequences:
@@ -72,10 +72,10 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
         "time-constants": time_constants(summary.eigenvalues),
     }
 
-    # its parts
+    # its layers
     arrays |= _layers(kernels, goal, options)
     if options.store_kernel:
-        available = len(part.labels)
+        available = len(split.labels)
         generator = context.generator("samples")
         arrays["kernel"] = K
         arrays["kernel-samples"] = sample_numbers(available, options.samples, generator)
@@ -139,7 +139,7 @@ def _nulls(K: Tensor, orders: Tensor, summary: Summary, centring: str) -> dict[s
 def _layers(
     kernels: dict[str, Tensor], goal: Tensor, options: TangentKernel
 ) -> dict[str, np.ndarray]:
-    """Alignment and trace of every layer's part."""
+    """Alignment and trace of every layer's kernel."""
     layers = summarise_layers(
         kernels,
         goal,
@@ -150,8 +150,8 @@ def _layers(
     dealt = centred_targets(goal, options.centring)
     nulls = []
     for K in kernels.values():
-        part = centre(K.double(), outputs=goal.shape[1], centring=options.centring)
-        nulls.append(expected_alignment(part, dealt))
+        centred = centre(K.double(), outputs=goal.shape[1], centring=options.centring)
+        nulls.append(expected_alignment(centred, dealt))
     return {
         "layer-cka": layers.cka,
         "layer-cka-stderr": layers.cka_stderr,

@@ -164,34 +164,34 @@ def _batches(
     number: int,
 ) -> dict[str, Samples]:
     """The samples of kernels, the same all along a training."""
-    parts = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
+    available = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
     batches = {}
-    for name, part in parts.items():
-        if part is None:
+    for name, split in available.items():
+        if split is None:
             continue
         if context.network_kind == "trajectory":
-            batches[name] = _own_batch(part, name, number, context)
+            batches[name] = _own_batch(split, name, number, context)
             continue
         generator = context.generator("batch", name, number)
-        batches[name] = drawn(part, options.samples, generator)
+        batches[name] = drawn(split, options.samples, generator)
     return batches
 
 
-def _own_batch(part: Samples, name: str, number: int, context: penchant.Context) -> Samples:
+def _own_batch(samples: Samples, name: str, number: int, context: penchant.Context) -> Samples:
     """A batch that has no sample in common with those of other numbers."""
-    size = _batch_size(part, context)
-    all_batches = drawn(part, len(part.labels), context.generator("batch", name))
+    size = _batch_size(samples, context)
+    all_batches = drawn(samples, len(samples.labels), context.generator("batch", name))
     return all_batches.select(slice(number * size, (number + 1) * size))
 
 
-def _batch_size(part: Samples, context: penchant.Context) -> int:
+def _batch_size(samples: Samples, context: penchant.Context) -> int:
     """Samples of a batch, of which a trajectory needs several without a common sample."""
     options = context.options
-    available = len(part.labels)
+    available = len(samples.labels)
     if context.network_kind == "trajectory":
         available //= options.trainings
         if available < SMALLEST_BATCH:
-            actual = f"found {len(part.labels)} samples for {options.trainings} batches"
+            actual = f"found {len(samples.labels)} samples for {options.trainings} batches"
             raise penchant.Error(f"a batch needs at least {SMALLEST_BATCH} samples, {actual}")
     size: int = min(options.samples, available)
     return size
@@ -205,18 +205,18 @@ def evaluation(
 ) -> Numbers:
     """Everything about a network at one step."""
     row: Numbers = {}
-    for part, batch in batches.items():
+    for split, batch in batches.items():
         numbers = kernel_numbers(network, batch, context)
         for name, value in numbers.items():
-            row[f"{part}-{name}"] = value
+            row[f"{split}-{name}"] = value
 
-    # accuracies on all samples of a part, not on the kernel's batch only
+    # accuracies on all samples of a split, not on the kernel's batch only
     assert context.training is not None  # the probe needs one
     loss = context.training.loss
     judged = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
-    for part, these in judged.items():
+    for split, these in judged.items():
         if these is not None:
-            _, row[f"{part}-accuracy"] = evaluate(network, these, loss=loss)
+            _, row[f"{split}-accuracy"] = evaluate(network, these, loss=loss)
     return row
 
 
@@ -236,8 +236,8 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
     goal = centred_targets(expected, options.centring)
     layers = []
     for kernel in kernels.values():
-        part = _centred(kernel, options, expected.shape[1])
-        layers.append(aligned(part, goal))
+        centred = _centred(kernel, options, expected.shape[1])
+        layers.append(aligned(centred, goal))
     null = expected_alignment(_centred(K, options, expected.shape[1]), goal)
     values = summary.eigenvalues
     return {
@@ -322,9 +322,9 @@ def _of_a_share(
     }
 
     # alignment, in the end and since the beginning
-    for prefix, part in (("", "train"), ("test-", "test")):
-        cka = own[f"{part}-cka"]
-        nulls = own[f"{part}-cka-null"][:, -1]
+    for prefix, split in (("", "train"), ("test-", "test")):
+        cka = own[f"{split}-cka"]
+        nulls = own[f"{split}-cka-null"][:, -1]
         quantities[f"{prefix}cka-final"] = _mean(cka[:, -1], null=nulls.mean())
         quantities[f"{prefix}cka-change"] = _mean(cka[:, -1] - cka[:, 0], null=0.0)
     uncentred = own["train-cka-uncentred"][:, -1]

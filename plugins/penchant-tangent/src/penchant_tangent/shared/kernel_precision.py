@@ -1,7 +1,7 @@
 """Tangent kernels in a precision that centring leaves something of.
 
-Deep networks give all samples nearly the same features. Centring takes the common part away, and
-what is left may be smaller than the rounding of single precision.
+Deep networks give all samples nearly the same features. Centring subtracts what they have in
+common, and what is left may be smaller than the rounding of single precision.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from penchant_tangent.shared.kernel_samples import drawn
 
 
 class Mixture(NamedTuple):
-    """Training samples in two parts."""
+    """Training samples, easy and difficult."""
 
     easy: Samples
     difficult: Samples | None

@@ -16,7 +16,7 @@ from penchant_vision.declarations import CelebA
 from penchant_vision.files.locations import celeba_lists, files_missing, wrong_file
 
 PICTURES = "img_align_celeba"
-TRAIN, TEST = "0", "2"  # as list_eval_partition.txt numbers the parts
+TRAIN, TEST = "0", "2"  # as list_eval_partition.txt numbers the splits
 WHITE = 255
 IN_COLOURS = ("RGB", "RGBA")
 # What Pillow raises for files that are missing, cut, of another kind or absurdly large.
@@ -25,15 +25,15 @@ UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 def load(options: CelebA, generator: Generator) -> Data:
     """Target of the dataset `celeba`. Nothing is drawn: pictures come in their numbers' order."""
-    attribute_list, part_list = celeba_lists(options.root)
-    missing = [path for path in (attribute_list, part_list) if not path.is_file()]
+    attribute_list, split_list = celeba_lists(options.root)
+    missing = [path for path in (attribute_list, split_list) if not path.is_file()]
     if missing:
         raise files_missing(options.name, missing, mirrored=False)
-    # Which pictures belong to which part, and what their label is.
-    train = _members(part_list, TRAIN)[: options.train]
-    test = _members(part_list, TEST)[: options.test]
+    # Which pictures belong to which split, and what their label is.
+    train = _members(split_list, TRAIN)[: options.train]
+    test = _members(split_list, TEST)[: options.test]
     labels = _attribute(attribute_list, options.attribute)
-    folder = part_list.parent / PICTURES
+    folder = split_list.parent / PICTURES
     return Data(
         train=_samples(folder, train, labels, side=options.resize),
         test=_samples(folder, test, labels, side=options.resize),
@@ -46,15 +46,15 @@ def load(options: CelebA, generator: Generator) -> Data:
     )
 
 
-def _members(path: Path, part: str) -> list[str]:
-    """Names of the pictures of a part, one `name part` a line."""
+def _members(path: Path, split: str) -> list[str]:
+    """Names of the pictures of a split, one `name split` per line."""
     names = []
     for line in _lines(path):
         name, _, number = line.partition(" ")
-        if number.strip() == part:
+        if number.strip() == split:
             names.append(name)
     if not names:
-        raise wrong_file(path, f"no picture of part {part}", "pictures of parts 0, 1 and 2")
+        raise wrong_file(path, f"no picture of split {split}", "pictures of splits 0, 1 and 2")
     return names
 
 

@@ -7,7 +7,7 @@ from penchant_numerics.data import Data, Samples, streams
 from torch import Generator
 
 from penchant_vision.declarations import StackedMnist
-from penchant_vision.files.idx import read_parts
+from penchant_vision.files.idx import read_splits
 from penchant_vision.preparation import Pixels
 
 WHITE = 255
@@ -21,7 +21,7 @@ CONVENTIONS = {
 def load(options: StackedMnist, generator: Generator) -> Data:
     """Target of the dataset `stacked-mnist`."""
     for_train, for_test = streams(generator, 2)
-    digits = read_parts(
+    digits = read_splits(
         "mnist",
         options.root,
         download=options.download,

@@ -158,7 +158,7 @@ def _are_images(values: object) -> TypeGuard[np.ndarray]:
 
 
 def _as_images(rows: np.ndarray) -> Tensor:
-    # A copy: the rows are read-only, or a part of records.
+    # A copy: the rows are read-only, or a slice of records.
     pixels = torch.from_numpy(rows.copy())
     return pixels.reshape(
         -1,
@@ -189,7 +189,7 @@ def _account(
     train: Pixels,
     test: Pixels,
 ) -> tuple[dict[str, str], list[str]]:
-    """What was there, as conventions, and warnings where it is only a part."""
+    """What was there, as conventions, and warnings where files are missing."""
     # The message names a missing batch and its images.
     share = f"{batches} of {len(layout.train)}"
     train_text, of_train = completeness("training", len(train.images), COMPLETE_TRAIN)

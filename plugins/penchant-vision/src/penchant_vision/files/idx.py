@@ -35,20 +35,20 @@ LARGEST = 1_000_000  # samples of the largest file that is read; its relatives h
 PIECE = 1 << 20  # bytes
 
 
-class Parts(NamedTuple):
+class Splits(NamedTuple):
     """What the four files of a dataset hold."""
 
     train: Pixels
     test: Pixels
 
 
-def read_parts(
+def read_splits(
     dataset: str,
     root: str | None,
     *,
     download: bool,
     requested_by: str,
-) -> Parts:
+) -> Splits:
     """Training and test digits (or whatever the dataset shows).
 
     Args:
@@ -65,9 +65,9 @@ def read_parts(
     if not paths:
         raise files_missing(requested_by, _missing(dataset, root))
     train_images, train_labels, test_images, test_labels = paths
-    return Parts(
-        train=_read_part(train_images, train_labels),
-        test=_read_part(test_images, test_labels),
+    return Splits(
+        train=_read_split(train_images, train_labels),
+        test=_read_split(test_images, test_labels),
     )
 
 
@@ -80,7 +80,7 @@ def _missing(dataset: str, root: str | None) -> list[Path]:
     return required
 
 
-def _read_part(images_path: Path, labels_path: Path) -> Pixels:
+def _read_split(images_path: Path, labels_path: Path) -> Pixels:
     # Two files belong together, image by image.
     images = read(images_path, item=(SIDE, SIDE))
     labels = read(labels_path)

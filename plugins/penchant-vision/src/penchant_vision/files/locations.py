@@ -145,7 +145,7 @@ def cifar_files(edition: str, root: str | None) -> list[Path]:
 
 
 def celeba_lists(root: str | None) -> list[Path]:
-    """The lists that say which picture has which attribute and belongs to which part."""
+    """The lists that say which picture has which attribute and belongs to which split."""
     base = data_folder(root)
     folder = base / CELEBA_FOLDER
     return [folder / name for name in CELEBA_LISTS]

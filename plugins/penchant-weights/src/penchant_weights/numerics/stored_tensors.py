@@ -64,5 +64,5 @@ def _flattened(value: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield prefix, value
     elif isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from _flattened(part, f"{prefix}.{key}" if prefix else str(key))
+        for key, entry in value.items():
+            yield from _flattened(entry, f"{prefix}.{key}" if prefix else str(key))

@@ -158,14 +158,14 @@ def _single_channels(images: Tensor) -> Tensor:
 def digit_judge(network: nn.Module) -> Judge:
     """For stacked digits: the digits of all channels read as a number."""
 
-    def one_part(samples: Tensor) -> Tensor:
+    def one_chunk(samples: Tensor) -> Tensor:
         logits = network(_single_channels(samples))
         depth = samples.shape[1]
         digits: Tensor = logits.argmax(1).reshape(-1, depth)
         return digits
 
     def judge(samples: Tensor) -> Tensor:
-        numbers = outputs(one_part, samples, chunk=CHUNK)
+        numbers = outputs(one_chunk, samples, chunk=CHUNK)
         depth = samples.shape[1]
         # The first channel has the highest position.
         powers = torch.arange(depth - 1, -1, -1, device=numbers.device)

@@ -62,17 +62,17 @@ def ms_ssim(
         dtype=first.dtype,
     )
     for scale in range(scales):
-        luminance, structure = _ssim_parts(first, second, span)
+        luminance, structure = _ssim_factors(first, second, span)
         # Luminance is compared at the coarsest scale only.
-        part = luminance * structure if scale == scales - 1 else structure
-        similarity = part.flatten(1).mean(1).clamp(min=0)
+        factor = luminance * structure if scale == scales - 1 else structure
+        similarity = factor.flatten(1).mean(1).clamp(min=0)
         result = result * similarity ** weights[scale]
         first = functional.avg_pool2d(first, 2)
         second = functional.avg_pool2d(second, 2)
     return result, scales
 
 
-def _ssim_parts(
+def _ssim_factors(
     a: Tensor,
     b: Tensor,
     span: float,

@@ -1,7 +1,7 @@
 """Variational bounds on mutual information, in log space.
 
 A statistics network T scores pairs. `joint` (networks, samples) are scores of pairs as they came,
-`marginal` (networks, shifts, samples) those of pairs whose second part was moved on by a shift:
+`marginal` (networks, shifts, samples) those of pairs whose second member was moved on by a shift:
 marginal[:, k, i] = T(x[i], z[(i + shift_k) mod samples]).
 
 Every bound has `loss` (minimised by training; one number per network), `value` (nats) and
@@ -52,7 +52,7 @@ def log_mean_exp(scores: Tensor) -> Tensor:
 
 
 def both_roles(weights: Tensor, shifts: Sequence[int]) -> Tensor:
-    """A sample's mean weight as first part of a pair plus that as second part.
+    """A sample's mean weight as first member of a pair plus that as second member.
 
     Args:
         weights: Weights (networks, shifts, samples) of marginal pairs.
@@ -61,7 +61,7 @@ def both_roles(weights: Tensor, shifts: Sequence[int]) -> Tensor:
     Returns:
         The sums (networks, samples).
     """
-    # Sample i is the second part of the pair that begins `shift` before it.
+    # Sample i is the second member of the pair that begins `shift` before it.
     as_second = []
     for number, shift in enumerate(shifts):
         as_second.append(weights[:, number].roll(shift, 1))

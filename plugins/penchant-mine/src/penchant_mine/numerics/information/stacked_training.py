@@ -93,7 +93,7 @@ class _Judged:
 
 @dataclass(frozen=True)
 class Split:
-    """Sample numbers (networks, ...) of every network's parts."""
+    """Sample numbers (networks, ...) of every network's splits."""
 
     test: Tensor
     stopping: Tensor
@@ -113,7 +113,7 @@ def split(
     test = max(2, round(recipe.held_out * samples))
     stopping = max(2, round(recipe.stopping * samples))
     step = samples // max(1, networks)
-    # Network r begins r-th parts further along the same order.
+    # Network r begins r-th splits further along the same order.
     moved = [order.roll(-number * step) for number in range(networks)]
     rows = torch.stack(moved)
     end = test + stopping
@@ -161,7 +161,7 @@ def train(
 
 
 class _Batches:
-    """Rows of the training part: every network walks through its own order, pass after pass."""
+    """Rows of the training split: every network walks through its own order, pass after pass."""
 
     def __init__(
         self,

@@ -56,8 +56,8 @@ class StatisticsStack:
         """Scores of x with z as it is and moved on by each shift.
 
         Args:
-            x: First parts (networks, samples, size).
-            z: Second parts (networks, samples, size).
+            x: First members of the pairs (networks, samples, size).
+            z: Second members of the pairs (networks, samples, size).
             shifts: By how much z is moved on.
             state: Parameters other than the networks' own.
 
@@ -93,7 +93,7 @@ class StatisticsStack:
         first, _ = self._layers[0]
         weight = state[f"{first}.weight"].transpose(1, 2)  # (networks, sizes of x and z, width)
         samples, size = x.shape[1:]
-        # The part of the first layer that all shifts share.
+        # What all shifts share of the first layer.
         from_x = torch.baddbmm(state[f"{first}.bias"][:, None], x, weight[:, :size])
         moved = (0, *shifts)
         rows_together = memory.fitting(A_ROW_TOGETHER, x.device)
@@ -130,13 +130,13 @@ def plain_layers(module: nn.Module) -> Layers | None:
     if not isinstance(module, nn.Sequential):
         return None
     layers: Layers = []
-    for name, part in module.named_children():
-        if isinstance(part, nn.Linear) and part.bias is not None:
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear) and child.bias is not None:
             layers.append((name, None))
-        elif isinstance(part, ELEMENTWISE) and layers and layers[-1][1] is None:
-            layers[-1] = (layers[-1][0], part)
+        elif isinstance(child, ELEMENTWISE) and layers and layers[-1][1] is None:
+            layers[-1] = (layers[-1][0], child)
         # A flattening layer before the first linear one changes nothing here.
-        elif not (isinstance(part, nn.Flatten) and not layers):
+        elif not (isinstance(child, nn.Flatten) and not layers):
             return None
     return layers or None
 
@@ -154,8 +154,8 @@ def held_out_scores(
     Args:
         stack: The networks.
         state: Their parameters.
-        x: First parts (networks, samples, size).
-        z: Second parts (networks, samples, size).
+        x: First members of the pairs (networks, samples, size).
+        z: Second members of the pairs (networks, samples, size).
         shifts: By how much z is moved on for marginal pairs.
 
     Returns:

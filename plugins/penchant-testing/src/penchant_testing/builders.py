@@ -1,4 +1,4 @@
-"""Real parts for tests: bound architectures, data and contexts, as the kernel makes them."""
+"""Bound architectures, data and contexts for tests, as the kernel makes them."""
 
 from __future__ import annotations
 
@@ -84,45 +84,45 @@ def dataset(given: Any, *, seed: int = 0) -> Any:
     return loaded(choice, generator, seed=seed, device=cpu, dtype=torch.float32)
 
 
-def context(probe: str | type[Probe], folder: Path | None = None, **parts: Any) -> Context:
+def context(probe: str | type[Probe], folder: Path | None = None, **arguments: Any) -> Context:
     """A real context, as the probe's `run` is given it.
 
     Args:
         probe: Its name, or a class.
         folder: Where shards and checkpoints go; a temporary folder without one.
-        **parts: `architecture`, `dataset`, `estimators`, `training`, settings such as `shape`,
+        **arguments: `architecture`, `dataset`, `estimators`, `training`, settings such as `shape`,
             `outputs`, `seed`, `device`, and options of the probe. Axes that it needs and that are
             not given are tiny ones.
 
     Returns:
         The context; its options are the probe's.
     """
-    job = only_job(probe, parts)
+    job = only_job(probe, arguments)
     if not folder:
         temporary = tempfile.mkdtemp()
         folder = Path(temporary)
     return Context(job, folder)
 
 
-def only_job(probe: str | type[Probe], parts: Mapping[str, Any]) -> Job:
+def only_job(probe: str | type[Probe], arguments: Mapping[str, Any]) -> Job:
     """The job of an experiment of one probe, given everything small."""
     plugins = discovery.load()
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
-    raw = experiment(probe, parts, plugins)
+    raw = experiment(probe, arguments, plugins)
     device = resolve_device(raw.get("device", "cpu"))
     built = build(raw, plugins, "test")
     (job,) = built.jobs(device.kind)
     return job
 
 
-def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dict[str, Any]:
+def experiment(probe: str, arguments: Mapping[str, Any], plugins: Any = None) -> dict[str, Any]:
     """An experiment of one probe; what it needs and is not given is tiny.
 
     Args:
         probe: Its name.
-        parts: What it is given, settings, and its options.
+        arguments: What it is given, settings, and its options, as for `penchant.measure`.
         plugins: Where it is found.
 
     Returns:
@@ -130,7 +130,7 @@ def experiment(probe: str, parts: Mapping[str, Any], plugins: Any = None) -> dic
     """
     plugins = plugins or discovery.load()
     cls = plugins.find("probe", probe).component
-    left = dict(parts)
+    left = dict(arguments)
     # One table per axis, tiny where the probe needs it and none was given.
     tables: dict[str, list[dict[str, Any]]] = {}
     for axis, tiny in _TABLES.items():

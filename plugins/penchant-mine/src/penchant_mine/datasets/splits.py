@@ -1,4 +1,4 @@
-"""Train and test samples of datasets that are drawn, each part from a stream of its own."""
+"""Train and test samples of generated datasets, each split with its own random stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def train_and_test(
     train: int,
     test: int | None,
 ) -> tuple[Samples, Samples]:
-    """Both parts; how many are drawn for one changes nothing in the other."""
+    """Both splits; the size of one does not change the samples of the other."""
     if test is None:
         test = max(1, train // TRAIN_FOR_A_TEST)
     # Streams of their own: more training samples leave the test samples as they are.
