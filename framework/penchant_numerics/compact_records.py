@@ -1,8 +1,8 @@
-"""What a recorded pass keeps, in its smallest form.
+"""What a recorded pass stores, in its smallest form.
 
-A tape (`tape.py`) and autograd's record of the same pass keep the same constants: inputs of linear
+A tape (`tape.py`) and autograd's record of the same pass store the same constants: inputs of linear
 maps, signs of what went through a ReLU, positions of maxima. Signs need one bit each, positions
-32. Autograd also keeps tangents, because its rules for a product keep both factors; but what is
+32. Autograd also saves tangents, because its rules for a product save both factors; but what is
 linear in a tangent does not depend on its value, so that its shape is enough.
 """
 
@@ -59,8 +59,8 @@ class Signs:
         bits = (self._bits[:, None] >> shifts) & 1
         # without what filled the last byte
         count = self._shape.numel()
-        kept = bits.flatten()[:count]
-        return kept.view(self._shape).to(self._dtype)
+        unpacked = bits.flatten()[:count]
+        return unpacked.view(self._shape).to(self._dtype)
 
 
 class Positions:
@@ -93,7 +93,7 @@ class Shape:
 
 
 class SavedTensors:
-    """What autograd keeps of a pass, so that it can be packed when the pass is over.
+    """What autograd saves of a pass, so that it can be packed when the pass is over.
 
     Args:
         is_tangent: Tells tangents from constants.
@@ -101,7 +101,7 @@ class SavedTensors:
 
     def __init__(self, is_tangent: Callable[[Tensor], bool]) -> None:
         self._is_tangent = is_tangent
-        self._kept: dict[Key, Tensor | Packed] = {}
+        self._stored: dict[Key, Tensor | Packed] = {}
 
     def hooks(self) -> torch.autograd.graph.saved_tensors_hooks:
         """To be active during the pass."""
@@ -118,20 +118,20 @@ class SavedTensors:
             tensor.stride(),
             tensor.dtype,
         )
-        self._kept[key] = tensor.detach()
+        self._stored[key] = tensor.detach()
         return key
 
     def _load(self, saved: Key | Shape) -> Tensor:
         if isinstance(saved, Shape):
             return saved.restore()
-        kept = self._kept[saved]
-        if isinstance(kept, Tensor):
-            return kept
-        return kept.restore()
+        stored = self._stored[saved]
+        if isinstance(stored, Tensor):
+            return stored
+        return stored.restore()
 
     def pack(self, smaller: dict[int, Packed]) -> None:
         """Keep the packed form of tensors that have one, by the identity of their memory."""
-        for key, kept in self._kept.items():
+        for key, stored in self._stored.items():
             storage = key[0]
-            if isinstance(kept, Tensor) and storage in smaller:
-                self._kept[key] = smaller[storage]
+            if isinstance(stored, Tensor) and storage in smaller:
+                self._stored[key] = smaller[storage]

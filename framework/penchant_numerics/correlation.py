@@ -63,24 +63,24 @@ def cosine(
     return product / math.sqrt(square)
 
 
-def distinct_mean(table: Tensor, keep: Sequence[int]) -> float:
+def distinct_mean(table: Tensor, chosen: Sequence[int]) -> float:
     """Mean of a table of products over pairs of different groups.
 
     Args:
         table: <A_i, B_j>, (groups, groups).
-        keep: The groups that count.
+        chosen: The groups that count.
 
     >>> import torch
     >>> table = torch.tensor([[9.0, 2.0], [4.0, 9.0]], device="cpu")
     >>> distinct_mean(table, [0, 1])
     3.0
     """
-    kept = list(keep)
-    count = len(kept)
-    chosen = table[kept][:, kept]
+    indices = list(chosen)
+    count = len(indices)
+    block = table[indices][:, indices]
     # without those of a group with itself
-    own = chosen.diagonal().sum()
-    total = chosen.sum() - own
+    own = block.diagonal().sum()
+    total = block.sum() - own
     pairs = count * (count - 1)
     return float(total / pairs)
 
@@ -97,9 +97,9 @@ def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Co
         The cosine and its standard error over groups.
     """
 
-    def statistic(keep: list[int]) -> float:
-        product = float(products[keep].mean())
-        squared_sampled = distinct_mean(table, keep)
+    def statistic(chosen: list[int]) -> float:
+        product = float(products[chosen].mean())
+        squared_sampled = distinct_mean(table, chosen)
         return cosine(product, squared_sampled, squared_fixed)
 
     return jackknifed(statistic, len(products))
@@ -117,10 +117,10 @@ def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Corr:
         The cosine and its standard error over groups.
     """
 
-    def statistic(keep: list[int]) -> float:
-        product = distinct_mean(cross, keep)
-        squared_first = distinct_mean(first, keep)
-        squared_second = distinct_mean(second, keep)
+    def statistic(chosen: list[int]) -> float:
+        product = distinct_mean(cross, chosen)
+        squared_first = distinct_mean(first, chosen)
+        squared_second = distinct_mean(second, chosen)
         return cosine(product, squared_first, squared_second)
 
     return jackknifed(statistic, len(cross))

@@ -45,7 +45,7 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
 
     def at_all_points(network: Network) -> Tensor:
         def total(x: Tensor) -> Tensor:
-            # rows do not mix: the sum keeps them apart
+            # rows do not mix: the gradient of the sum is that of each
             outputs = network(x)
             return first_output(outputs).sum()
 

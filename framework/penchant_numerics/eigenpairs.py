@@ -3,7 +3,7 @@
 Small operators are decomposed at once; others go by restarted Lanczos (the fewest products), by
 subspace iteration (the paper's), or by block Krylov spaces (the fewest passes, where a pass over
 the data is what costs). Values are Rayleigh quotients of the Rayleigh-Ritz procedure, so signs are
-kept (norms, as in the paper's algorithm 5, lose them). A pair counts as converged when
+preserved (norms, as in the paper's algorithm 5, lose them). A pair counts as converged when
 |A x - lambda x| is at most `tolerance` times the largest |lambda|. Values, residuals and flags are
 on the CPU in double precision.
 
@@ -242,8 +242,8 @@ def lanczos_eigenpairs(
         if done or spent or space.width == A.size:
             break
         # more than requested, so that less is lost
-        kept = (count + space.width) // 2
-        space.cut(values, mix, first[:kept])
+        staying = (count + space.width) // 2
+        space.cut(values, mix, first[:staying])
 
     # residuals as they are, not as they are bounded
     basis = space.basis[: space.filled]
@@ -289,15 +289,15 @@ class _KrylovSpace:
         position = self.filled
         self.basis[position] = self.next
         self.filled += 1
-        kept = self.basis[: self.filled]
+        basis = self.basis[: self.filled]
         (w,) = self.A.multiply_rows(self.next[None])
         self.products += 1
         scale = float(torch.linalg.vector_norm(w))
 
         # twice is enough (Giraud et al., 2005)
         for _ in range(2):
-            coefficients = kept @ w
-            w = w - kept.T @ coefficients
+            coefficients = basis @ w
+            w = w - basis.T @ coefficients
             self.H[: self.filled, position] += coefficients.to("cpu", torch.float64)
 
         # where nothing new is left the space has closed: go on somewhere else

@@ -155,8 +155,8 @@ def draw(
 ) -> Ensemble:
     """Networks number `indices`, on the CPU in single precision.
 
-    How an architecture is drawn is found out once and kept. Networks are filled by as many threads
-    as `drawing` says, each with a generator of its own, which changes no bit of them.
+    How an architecture is initialised is recorded once. Networks are filled by as many threads as
+    `drawing` says, each with a generator of its own, which changes no bit of them.
 
     Args:
         architecture: What is drawn from.

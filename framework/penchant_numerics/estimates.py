@@ -42,7 +42,7 @@ class Directions:
         groups: Moments (groups, D, D) of independent groups of the networks, of nearly equal size.
             The norm of `matrix` is too large, because a sampled matrix has noise that does not
             cancel; products of different groups are unbiased (`correlation`).
-        rows: The vectors (vectors, D) whose uncentred second moment it is, where these were kept
+        rows: The vectors (vectors, D) whose uncentred second moment it is, where these are stored
             instead of the matrix: fewer vectors than inputs. Network i has those from
             i * vectors / networks on.
         conventions: What makes the numbers incomparable with others, by name.

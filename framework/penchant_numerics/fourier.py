@@ -60,14 +60,14 @@ def cosine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:
         return square
 
     # one of each pair
-    kept = []
+    chosen = []
     for k in itertools.product(*ranges):
         mirror = _mirror(k, shape)
         if k[::-1] >= mirror[::-1]:
-            kept.append(k)
+            chosen.append(k)
 
     # slowest first
-    return sorted(kept, key=lambda k: (speed(k), k))
+    return sorted(chosen, key=lambda k: (speed(k), k))
 
 
 def sine_frequencies(shape: Sequence[int]) -> list[tuple[int, ...]]:

@@ -37,7 +37,7 @@ from penchant_numerics.tape import NotRecordableError
 from torch import Tensor, nn
 
 LOSSES = ("cross-entropy", "squared-error")
-KEPT_SHARE = 0.25  # of the budget, for what batches keep between products
+CACHE_SHARE = 0.25  # of the budget, for what batches cache between products
 PASS_SHARE = 0.25  # of the budget, for one pass
 
 
@@ -48,10 +48,10 @@ def batch_size(device: torch.device) -> int:
     return 1024
 
 
-def kept_by_default(device: torch.device) -> int:
-    """Bytes that an operator may keep between products."""
+def default_cache(device: torch.device) -> int:
+    """Bytes that an operator may cache between products."""
     there = memory.available(device)
-    return int(KEPT_SHARE * there)
+    return int(CACHE_SHARE * there)
 
 
 # ---- the loss
@@ -148,16 +148,16 @@ def counted_samples(data: tuple[Tensor, Tensor | None], loss: str) -> tuple[Tens
         return inputs, labels
 
     # whole inputs are not copied
-    kept = labels != IGNORED
+    known = labels != IGNORED
     if are_sequences(labels):
-        kept = kept.any(1)
-    if bool(kept.all()):
+        known = known.any(1)
+    if bool(known.all()):
         return inputs, labels
-    if not bool(kept.any()):
+    if not bool(known.any()):
         raise ValueError(
             f"all {len(labels)} labels are {IGNORED} (ignored): expected at least one that is not"
         )
-    return inputs[kept], labels[kept]
+    return inputs[known], labels[known]
 
 
 # ---- the operator
@@ -166,9 +166,9 @@ def counted_samples(data: tuple[Tensor, Tensor | None], loss: str) -> tuple[Tens
 class GaussNewton(Operator):
     """G of `network` on data (inputs, labels).
 
-    Activations of as many batches as `keep` bytes allow are kept between products, which then cost
-    4/3 of a gradient instead of 5/3; the others are computed anew on dual numbers. What is kept
-    depends on the options only, never on free memory; `kept_bytes` says how much it is. `route`
+    Activations of as many batches as fit in `cache` bytes are stored between products, which cost
+    4/3 of a gradient instead of 5/3; the others are computed anew on dual numbers. What is stored
+    depends on the options only, never on free memory; `cached_bytes` is its size. `route`
     says how J v is computed, `reason` which operation made it double backward. Samples of a batch
     must not mix: batch-norm in evaluation mode.
 
@@ -182,7 +182,7 @@ class GaussNewton(Operator):
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples per pass; by default as many as the device likes and the budget has room for.
-        keep: Bytes that may be kept between products; a share of the budget by default.
+        cache: Bytes that may be cached between products; a share of the budget by default.
         check: Whether the network is tried for being the same function every time.
 
     >>> network = nn.Linear(1, 2, bias=False)
@@ -201,7 +201,7 @@ class GaussNewton(Operator):
         trainable_only: bool = False,
         reduction: str = "mean",
         batch: int | None = None,
-        keep: int | None = None,
+        cache: int | None = None,
         check: bool = True,
     ) -> None:
         if trainable_only:
@@ -210,9 +210,9 @@ class GaussNewton(Operator):
         self.layout = self.outputs.layout
         super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
         self.loss = loss
-        if keep is None:
-            keep = kept_by_default(self.device)
-        self.keep = keep
+        if cache is None:
+            cache = default_cache(self.device)
+        self.cache = cache
 
         # the data
         samples = samples_of(data, self.device, self.dtype)
@@ -227,7 +227,7 @@ class GaussNewton(Operator):
         if reduction == "mean":
             self.scale = 1.0 / self.terms
 
-        # how J v is computed, and what is kept for it
+        # how J v is computed, and what is cached for it
         self.route = "dual"
         self.reason = ""
         self._recordable = True
@@ -254,7 +254,7 @@ class GaussNewton(Operator):
         return fitting_batch(product, self.inputs, largest=most, share=PASS_SHARE)
 
     def _prepare(self, *, check: bool) -> None:
-        """Find the route with the first batch, and keep linearisations while they fit."""
+        """Find the route with the first batch, and cache linearisations while they fit."""
         self._tangents = any_direction(self.outputs)
         # streamed batches are read as they are needed
         others = iter(self._batches())
@@ -263,7 +263,7 @@ class GaussNewton(Operator):
         # the first tells what a sample takes
         with LiveBytes() as live:
             line = self._linearised(first, check=check)
-        self.kept_bytes = 0
+        self.cached_bytes = 0
         if line is not None:
             a_sample = live.alive() / len(first)
             self._keep(line, first, others, a_sample=a_sample)
@@ -285,12 +285,12 @@ class GaussNewton(Operator):
         number = torch.finfo(self.dtype).bits // 8
         used: float = self.size * number if self.route == "dual" else 0
         used += a_sample * len(first)
-        if used > self.keep:
+        if used > self.cache:
             return
         self._lines.append(line)
 
         for inputs in others:
-            if used + a_sample * len(inputs) > self.keep:
+            if used + a_sample * len(inputs) > self.cache:
                 break
             another = self._linearised(inputs)
             # another batch may take another way through the network
@@ -298,7 +298,7 @@ class GaussNewton(Operator):
                 break
             self._lines.append(another)
             used += a_sample * len(inputs)
-        self.kept_bytes = round(used)
+        self.cached_bytes = round(used)
 
     def _linearised(self, inputs: Tensor, *, check: bool = False) -> Linearisation | None:
         """A linearisation by the route at hand; one that fails is left, with its reason."""
@@ -329,8 +329,8 @@ class GaussNewton(Operator):
         return len(self.inputs) * positions
 
     @property
-    def kept(self) -> int:
-        """Batches whose activations are kept."""
+    def cached(self) -> int:
+        """Number of batches whose activations are cached."""
         return len(self._lines)
 
     @property
@@ -352,7 +352,7 @@ class GaussNewton(Operator):
         return batches
 
     def _check_unchanged(self) -> None:
-        """Refuse to use what was kept for other parameters."""
+        """Refuse to use what was cached for other parameters."""
         if self._unchanged is not None:
             self._unchanged.check()
 
@@ -384,7 +384,7 @@ class GaussNewton(Operator):
             self._lines = []
             self._tangents = None
             self._unchanged = None
-            self.kept_bytes = 0
+            self.cached_bytes = 0
 
     def scaled(self, total: Tensor) -> Tensor:
         """Products, from the sum over all batches: each of them is scaled already."""
@@ -423,7 +423,7 @@ class GaussNewton(Operator):
         *,
         several: bool,
     ) -> Linearisation | None:
-        """A batch's linearisation: the kept one, or a new one where it pays.
+        """A batch's linearisation: the cached one, or a new one where it pays.
 
         It pays where several products use it, or where the route needs it.
         """
@@ -599,7 +599,7 @@ def _counted_of(labels: Tensor | None, shape: torch.Size) -> Tensor | None:
 
 
 class KeptFor:
-    """The parameters that something was kept for; refuses to go on when they have changed.
+    """The parameters that a cache belongs to; refuses to go on when they have changed.
 
     Args:
         outputs: The network as a function of these parameters.
@@ -618,6 +618,6 @@ class KeptFor:
             changed = self._same.first_changed()
         if changed is not None:
             raise ValueError(
-                f"parameter {changed!r} has changed since this operator kept its activations; "
-                "make a new operator, or keep nothing (keep=0)"
+                f"parameter {changed!r} has changed since this operator cached its activations; "
+                "make a new operator, or switch the cache off (cache=0)"
             )

@@ -2,7 +2,7 @@
 
 A product is the gradient of <grad L, v>: one backward pass through the recorded gradient
 (Pearlmutter, Fast exact multiplication by the Hessian, 1994). The recorded gradient of a batch is
-shared by a block of vectors, and kept between products while it fits: its graph, not its values,
+shared by a block of vectors, and cached between products while it fits: its graph, not its values,
 which are as large as all parameters.
 """
 
@@ -21,7 +21,7 @@ from penchant_numerics.gauss_newton import (
     KeptFor,
     batch_size,
     counted_samples,
-    kept_by_default,
+    default_cache,
 )
 from penchant_numerics.linearisation import Outputs, vectors_together
 from penchant_numerics.losses import conventions
@@ -44,7 +44,7 @@ class _RecordedGradient:
     edges: Sequence[GradientEdge]  # of the gradients that are not constant
     moving: Sequence[int]  # and which parameters they are of
 
-    def times(self, along: Sequence[Tensor], *, keep: bool) -> Sequence[Tensor] | None:
+    def times(self, along: Sequence[Tensor], *, retain: bool) -> Sequence[Tensor] | None:
         """The gradient of <gradient, v>, by parameter; a constant gradient has none."""
         if not self.moving:
             return None
@@ -53,7 +53,7 @@ class _RecordedGradient:
             self.edges,
             self.leaves,
             directions,
-            retain_graph=keep,
+            retain_graph=retain,
             materialize_grads=True,
         )
 
@@ -70,8 +70,8 @@ class Hessian(Operator):
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples, or over the positions of all sequences.
         batch: Samples per pass; by default as many as the device likes and the budget has room for.
-        keep: Bytes that may be kept between products, a share of the budget by default;
-            `kept_bytes` says how many are.
+        cache: Bytes that may be cached between products, a share of the budget by default;
+            `cached_bytes` says how many are.
         check: Whether the network is tried for being the same function every time.
 
     >>> network = nn.Linear(1, 1, bias=False)
@@ -90,7 +90,7 @@ class Hessian(Operator):
         trainable_only: bool = False,
         reduction: str = "mean",
         batch: int | None = None,
-        keep: int | None = None,
+        cache: int | None = None,
         check: bool = True,
     ) -> None:
         if trainable_only:
@@ -114,16 +114,16 @@ class Hessian(Operator):
         if check:
             check_deterministic(network, self.inputs)
 
-        # what is kept between products
+        # what is cached between products
         self.batch = batch or self._fitting_batch()
         self._records: list[_RecordedGradient] = []
-        self.kept_bytes = 0
-        self._batch_bytes = 0  # that a whole batch keeps
-        if keep is None:
-            keep = kept_by_default(self.device)
-        if not memory.fits(lambda: self._keep(keep), what="recorded gradients"):
+        self.cached_bytes = 0
+        self._batch_bytes = 0  # that a whole batch stores
+        if cache is None:
+            cache = default_cache(self.device)
+        if not memory.fits(lambda: self._fill_cache(cache), what="recorded gradients"):
             self._records = []
-            self.kept_bytes = 0
+            self.cached_bytes = 0
         self._unchanged = KeptFor(self.outputs) if self._records else None
 
     def _fitting_batch(self) -> int:
@@ -136,14 +136,14 @@ class Hessian(Operator):
             labels = some.expand(len(inputs), *shape)
             along = [torch.zeros_like(value) for value in self.outputs.values]
             record = self._recorded(inputs, labels)
-            record.times(along, keep=False)
+            record.times(along, retain=False)
 
         most = batch_size(self.device)
         if self.device.type == "meta":
             return most
         return fitting_batch(product, self.inputs, largest=most, share=PASS_SHARE)
 
-    def _keep(self, budget: int) -> None:
+    def _fill_cache(self, budget: int) -> None:
         """Keep the recorded gradients of as many batches as fit."""
         used = a_sample = 0.0
         for number, (inputs, labels) in enumerate(self._batches()):
@@ -152,7 +152,7 @@ class Hessian(Operator):
                 break
             with LiveBytes() as live:
                 record = self._recorded(inputs, labels)
-            # all batches keep as much a sample
+            # all batches store as much per sample
             if number == 0:
                 a_sample = live.alive() / len(inputs)
                 self._batch_bytes = int(a_sample * self.batch)
@@ -161,7 +161,7 @@ class Hessian(Operator):
             if used > budget:
                 break
             self._records.append(record)
-            self.kept_bytes = round(used)
+            self.cached_bytes = round(used)
 
     @property
     def terms(self) -> int:
@@ -169,8 +169,8 @@ class Hessian(Operator):
         return _terms(self.labels)
 
     @property
-    def kept(self) -> int:
-        """Batches whose recorded gradients are kept."""
+    def cached(self) -> int:
+        """Number of batches whose recorded gradients are cached."""
         return len(self._records)
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -217,7 +217,7 @@ class Hessian(Operator):
             self.batch = batch
             self._records = []
             self._unchanged = None
-            self.kept_bytes = 0
+            self.cached_bytes = 0
 
     def scaled(self, total: Tensor) -> Tensor:
         """Products, from the sum over all batches."""
@@ -238,12 +238,12 @@ class Hessian(Operator):
             number: Which batch it is.
             samples: Its inputs and labels.
         """
-        # what was kept, or what is recorded anew
+        # what was cached, or what is recorded anew
         if number < len(self._records):
-            self._add_products(total, rows, self._records[number], keep=True)
+            self._add_products(total, rows, self._records[number], retain=True)
         else:
             record = self._recorded(*samples)
-            self._add_products(total, rows, record, keep=False)
+            self._add_products(total, rows, record, retain=False)
 
     def _add_products(
         self,
@@ -251,23 +251,23 @@ class Hessian(Operator):
         rows: Tensor,
         record: _RecordedGradient,
         *,
-        keep: bool,
+        retain: bool,
     ) -> None:
-        """Add a batch's products with all rows; its graph goes with the last one unless kept."""
-        together = self._vectors_together() if keep and record.moving else 1
+        """Add a batch's products with all rows; the last one frees its graph unless cached."""
+        together = self._vectors_together() if retain and record.moving else 1
         if together > 1 and len(rows) > 1:
             self._add_blocks(total, rows, record, together)
             return
         last = len(rows) - 1
         for position, (sum_, row) in enumerate(zip(total, rows)):
             along = self.layout.split(row)
-            goes_on = keep or position < last
-            product = record.times(along, keep=goes_on)
+            goes_on = retain or position < last
+            product = record.times(along, retain=goes_on)
             if product is not None:
                 self.layout.add_(sum_, product)
 
     def _vectors_together(self) -> int:
-        """How many vectors are one product with a kept batch; one by one on a CPU."""
+        """How many vectors are one product with a cached batch; one by one on a CPU."""
         if self.device.type == "cpu":
             return 1
         return vectors_together(self.layout, self._batch_bytes)
@@ -282,7 +282,7 @@ class Hessian(Operator):
         """Add a batch's products with some rows at a time."""
 
         def product(row: Tensor) -> Sequence[Tensor]:
-            made = record.times(self.layout.split(row), keep=True)
+            made = record.times(self.layout.split(row), retain=True)
             assert made is not None  # some parameters move
             return made
 
@@ -308,7 +308,7 @@ def residual(
     trainable_only: bool = False,
     reduction: str = "mean",
     batch: int | None = None,
-    keep: int | None = None,
+    cache: int | None = None,
 ) -> Operator:
     """E = Hessian - G: the term of the Hessian that comes from the curvature of the network.
 
@@ -322,14 +322,14 @@ def residual(
         trainable_only: Leave frozen parameters out.
         reduction: `mean` or `sum` over samples.
         batch: Samples per pass.
-        keep: Bytes that both together may keep between products; by default each its share.
+        cache: Bytes that both together may cache between products; by default each its share.
 
     Returns:
         The difference as an operator.
     """
-    # each may keep half
-    if keep is not None:
-        keep = keep // 2
+    # each may cache half
+    if cache is not None:
+        cache = cache // 2
     hessian = Hessian(
         network,
         data,
@@ -338,7 +338,7 @@ def residual(
         trainable_only=trainable_only,
         reduction=reduction,
         batch=batch,
-        keep=keep,
+        cache=cache,
     )
     gauss_newton = GaussNewton(
         network,
@@ -348,7 +348,7 @@ def residual(
         trainable_only=trainable_only,
         reduction=reduction,
         batch=batch,
-        keep=keep,
+        cache=cache,
         check=False,
     )
     return hessian - gauss_newton

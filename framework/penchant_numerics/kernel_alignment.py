@@ -193,7 +193,7 @@ def eigenfunctions(K_new: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
         zeros = int(vanishing.sum())
         raise ValueError(
             f"an eigenfunction needs an eigenvalue that is not zero, found {zeros} "
-            f"of {len(values)} that are zero to rounding: keep the leading ones"
+            f"of {len(values)} that are zero to rounding: use the leading ones"
         )
     scaled = vectors.double() / values.to(vectors.device).double()
     return K_new.double() @ scaled
@@ -220,6 +220,6 @@ def _diagonal(K: Tensor) -> Tensor:
 
 def _without_diagonal(K: Tensor) -> Tensor:
     """K (n, C, n, C) with zeros where a sample meets itself."""
-    kept = K.clone()
-    _diagonal(kept).zero_()
-    return kept
+    copy = K.clone()
+    _diagonal(copy).zero_()
+    return copy

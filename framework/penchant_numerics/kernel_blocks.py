@@ -32,7 +32,7 @@ from penchant_numerics.sample_gradients import floating_inputs, sample_gradients
 from torch import Tensor, nn
 
 _CHECKED = 8  # samples on which a layer's gradient is compared with that of its factors
-KEPT_SHARE = 2  # a half of the memory keeps the features of blocks for the next row of blocks
+CACHE_SHARE = 2  # a half of the memory stores the features of blocks for the next row of blocks
 _FORMED = 8  # an eighth holds gradients that are formed for one product
 MOST_OUTPUTS = 1000  # of a sequence, at all its positions
 _PASSED = 16  # a sixteenth holds the features of one pass; passing makes copies of them
@@ -84,7 +84,7 @@ def gram_matrices(
         first = min(most, FeatureBlocks(layers, left, batch=batch, memory=memory).size)
 
         def work(block: int) -> dict[str, Tensor]:
-            # smaller blocks, and as much less that is kept
+            # smaller blocks, and as much less that is stored
             allowed = memory * block // first
             rows = FeatureBlocks(layers, left, batch=block, memory=allowed)
             columns = rows
@@ -182,14 +182,14 @@ class KernelLayers:
         return features
 
     def bytes_of_a_sample(self) -> tuple[int, int]:
-        """Bytes of one sample's features as they come, and in the form that is kept."""
-        raw = kept = 0
+        """Bytes of one sample's features as they come, and in the form that is stored."""
+        raw = stored = 0
         # parameters that have one gradient per output
         layout = self.outputs.layout
         for name, size in zip(layout.names, layout.sizes):
             if _module_of(name) not in self.factored:
                 raw += size * self.classes
-                kept += size * self.classes
+                stored += size * self.classes
 
         # and layers that have inputs and errors
         for name in self.factored:
@@ -201,9 +201,9 @@ class KernelLayers:
                 outputs=self.classes,
             )
             raw += layer.factors
-            kept += layer.kept
+            stored += layer.stored
         number = torch.finfo(layout.dtype).bits // 8
-        return raw * number, kept * number
+        return raw * number, stored * number
 
 
 def _module_of(name: str) -> str:
@@ -212,7 +212,7 @@ def _module_of(name: str) -> str:
 
 
 class FeatureBlocks:
-    """Features of samples, block by block; blocks are kept while they fit.
+    """Features of samples, block by block; blocks are cached while they fit.
 
     Args:
         layers: What gives features of a batch.
@@ -231,12 +231,12 @@ class FeatureBlocks:
     ) -> None:
         self.layers = layers
         self.inputs = inputs
-        self._room = memory // KEPT_SHARE
+        self._room = memory // CACHE_SHARE
         self._kept: dict[int, Features] = {}
 
         # all samples in one block if they fit; else a block on the left and one on the right
-        raw, kept = layers.bytes_of_a_sample()
-        fitting = self._room // kept
+        raw, stored = layers.bytes_of_a_sample()
+        fitting = self._room // stored
         largest = fitting if fitting >= len(inputs) else fitting // 2
         requested = batch or batch_size(inputs.device)
         block = min(requested, largest)
@@ -259,7 +259,7 @@ class FeatureBlocks:
         end = start + self.size
         made = self._made(self.inputs[start:end])
 
-        # kept while there is room
+        # cached while there is room
         size = sum(each.bytes for each in made.values())
         if size <= self._room:
             self._kept[start] = made
@@ -286,7 +286,7 @@ class FeatureBlocks:
 
 
 def _small_forms(features: Features) -> Features:
-    """Each feature in the form in which it is kept."""
+    """Each feature in the form in which it is stored."""
     forms = {}
     for layer, feature in features.items():
         forms[layer] = smaller_form(feature)

@@ -1,8 +1,8 @@
 """Lanczos tridiagonalisation of a symmetric operator, from several start vectors at once.
 
 m steps from a unit vector v give an orthonormal basis Q of the Krylov space of v, and T = Q^T A Q,
-tridiagonal, whose eigenvalues are the Ritz values. With full reorthogonalisation Q is kept, and its
-vectors are made orthogonal to all before them, twice. Without, three vectors are enough, but
+tridiagonal, whose eigenvalues are the Ritz values. With full reorthogonalisation Q is stored, and
+its vectors are made orthogonal to all before them, twice. Without, three vectors are enough, but
 converged eigenvalues come again as ghosts.
 
 Reference: Papyan, JMLR 2020, appendix C.
@@ -29,7 +29,7 @@ class Tridiagonal:
     diagonal: Tensor  # (m,)
     off: Tensor  # (m - 1,)
     next: float  # the norm that would come next
-    orthogonal: bool  # the basis was kept orthogonal
+    orthogonal: bool  # the basis was reorthogonalised
     complete: bool  # the Krylov space closed before all steps were made: nodes are eigenvalues
     precision: float  # of the vectors: the rounding error of 1
     basis: Tensor | None  # (m, size) rows
@@ -185,7 +185,7 @@ def lanczos(
         A: The operator.
         starts: Start vectors, as rows (k, size).
         steps: Steps of each run.
-        orthogonal: Whether bases are kept, and kept orthogonal.
+        orthogonal: Whether bases are stored and reorthogonalised.
         together: How many runs go at a time; None is all.
         locked: Orthonormal rows (r, size) that are projected out of every vector.
 

@@ -28,7 +28,7 @@ from penchant_numerics.operators import Factor, Operator
 from torch import Tensor
 
 VARIANTS = ("full", "none", "sample")
-BASIS_SHARE = 0.25  # of the budget: bases that fit are kept, of start vectors that run together
+BASIS_SHARE = 0.25  # of the budget: bases that fit are stored, of start vectors that run together
 _SETTLED = 256  # eigenvalues at most that are examined for being simple
 _SAME = 1e-3  # relative difference of weights up to which they come from one eigenvector
 _COPY = 64.0  # Ritz values this many roundings apart are one: rounding finds an eigenvalue again
@@ -370,8 +370,8 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
         "amin",
         include_self=False,
     )
-    kept = total > _NEGLIGIBLE
-    return position[kept], total[kept], bound[kept]
+    counted = total > _NEGLIGIBLE
+    return position[counted], total[counted], bound[counted]
 
 
 def _tolerance(T: Tridiagonal, nodes: Tensor) -> float:

@@ -250,7 +250,7 @@ class TangentFeatures:
         with torch.enable_grad():
             outputs, seen = self._traced(leaves, inputs, layers)
             outputs_of_uses = [use.outputs for uses in seen.values() for use in uses]
-            # samples do not mix: the gradient of a sum keeps them apart
+            # samples do not mix: the gradient of a sum is that of each
             columns = []
             for each in outputs.sum(0):
                 column = torch.autograd.grad(

@@ -73,7 +73,7 @@ class LayerSize(NamedTuple):
         return pairs < gradients
 
     @property
-    def kept(self) -> int:
+    def stored(self) -> int:
         """Numbers in the form that `smaller_form` gives."""
         if self.by_positions:
             return self.factors

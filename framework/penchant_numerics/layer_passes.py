@@ -2,7 +2,7 @@
 
 The error of a layer is the derivative of an output by what the layer gives. One backward pass gives
 the errors of all layers towards one combination of outputs; nothing towards parameters is computed
-or kept. What follows from inputs and errors can be reduced as they come: a layer at a time on the
+or stored. What follows from inputs and errors can be reduced as they come: a layer at a time on the
 way forth, a combination at a time on the way back.
 """
 
@@ -31,7 +31,7 @@ SeeInputs = Callable[[str, Tensor], None]
 class Use(NamedTuple):
     """One use of a layer."""
 
-    inputs: Tensor | None  # (n, ...), where they are kept
+    inputs: Tensor | None  # (n, ...), where they are stored
     version: int  # of the inputs, which code that follows may change
     edge: GradientEdge  # where its error arrives
 
@@ -55,11 +55,11 @@ class LayerPass:
         return list(self._uses)
 
     def inputs(self, layer: str) -> list[Tensor]:
-        """What a layer saw, use by use, where it was kept."""
+        """What a layer saw, use by use, where it was stored."""
         inputs = []
         for use in self._uses[layer]:
             if use.inputs is None:
-                raise ValueError(f"what layer {layer!r} was given was not kept")
+                raise ValueError(f"the inputs of layer {layer!r} were not stored")
             if use.inputs._version != use.version:
                 raise ValueError(
                     f"what layer {layer!r} was given is changed in place afterwards; expected a "
@@ -110,7 +110,7 @@ def layer_pass(
         outputs: The network.
         inputs: The batch (n, ...).
         layers: Linear layers by name.
-        see: Takes every input of a layer as it comes; inputs are kept where there is none.
+        see: Takes every input of a layer as it comes; inputs are stored where there is none.
 
     Returns:
         The pass; its graph leads to the outputs of layers, never to parameters.
@@ -124,9 +124,9 @@ def layer_pass(
                 f"layer {name!r} saw samples one by one when it was tried, and does not on this "
                 f"batch of {count}: it is given {tuple(given.shape)}"
             )
-        kept = None
+        stored = None
         if see is None:
-            kept = given.detach()
+            stored = given.detach()
         else:
             with torch.no_grad():
                 see(name, given.detach())
@@ -136,7 +136,7 @@ def layer_pass(
             made = made.detach().requires_grad_()
             goes_on = made.clone()
         edge = get_gradient_edge(made)
-        uses.setdefault(name, []).append(Use(kept, given._version, edge))
+        uses.setdefault(name, []).append(Use(stored, given._version, edge))
         return goes_on
 
     with torch.enable_grad(), watched(layers, note):

@@ -161,7 +161,7 @@ def _recorded_pass(
     if made.tangent is None:
         raise NotRecordableError("the outputs do not depend on these parameters")
     tape.finish(made.tangent)
-    # what both keep, they keep in the same small form
+    # both store it in the same small form
     saved.pack(tape.pack())
     return made.primal.detach(), made.tangent, tape
 
@@ -177,18 +177,18 @@ def _lacking(error: Exception) -> str | None:
     return None
 
 
-# ---- a linearisation that is kept
+# ---- a linearisation that is stored
 
 
 class Linearisation:
-    """J on one batch, kept: `jvp` and `vjp` compute no values of the network again.
+    """J on one batch, stored: `jvp` and `vjp` compute no values of the network again.
 
     Args:
         values: The outputs (n, C).
         layout: Where parameters are in a row.
         forth: J v (n, C) of tangents by parameter.
         back: J^T u by parameter, of u (n, C).
-        size: Bytes that are kept.
+        size: Bytes that are stored.
         together: Vectors that are one product.
 
     >>> network = nn.Linear(2, 1, bias=False)
@@ -387,13 +387,13 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
         )
 
     known = [*outputs.values, inputs]
-    kept = saved_bytes(lambda: outputs(leaves, inputs), known=known)
+    saved = saved_bytes(lambda: outputs(leaves, inputs), known=known)
     return Linearisation(
         values.detach(),
         outputs.layout,
         forth,
         back,
-        size=2 * kept,  # forth keeps about as much again
+        size=2 * saved,  # forward stores about as much again
         together=1,
     )
 
@@ -404,7 +404,7 @@ def _storages(tensors: Sequence[Tensor]) -> set[int]:
 
 
 def saved_bytes(compute: Callable[[], object], *, known: Sequence[Tensor]) -> int:
-    """Bytes of what autograd keeps for a computation.
+    """Bytes of what autograd saves for a computation.
 
     Args:
         compute: The computation; it is done once.

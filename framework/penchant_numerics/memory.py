@@ -1,6 +1,6 @@
 """How many bytes a computation may hold, and what to do when the device has fewer.
 
-A budget is a number of bytes, not a reading of free memory: batch sizes, kept activations, bases
+A budget is a number of bytes, not a reading of free memory: batch sizes, cached activations, bases
 and blocks follow from it and from the measured bytes of a sample, so numbers stay the same whatever
 else runs on the machine. Set it with `budget`; without one it depends
 on the device's type alone.
@@ -189,7 +189,7 @@ def fits(work: Callable[[], object], *, what: str) -> bool:
 
     Args:
         work: Keeps something that can be computed again.
-        what: What is kept, for the warning ("recorded gradients").
+        what: What is cached, for the warning ("recorded gradients").
     """
     try:
         work()
@@ -198,7 +198,7 @@ def fits(work: Callable[[], object], *, what: str) -> bool:
         if not is_shortage(error):
             raise
     _give_back()
-    text = f"out of memory: {what} are not kept, which takes longer"
+    text = f"out of memory: {what} are not cached, which takes longer"
     advice = "a smaller setting `memory` chooses this from the start"
     warnings.warn(f"{text}; {advice}", MemoryWarning, stacklevel=2)
     return False

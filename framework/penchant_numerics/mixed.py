@@ -45,7 +45,7 @@ from torch.func import functional_call, grad, jvp, vjp, vmap
 
 Output = Callable[[State, Tensor], Tensor]
 
-_KEPT_SHARE = 0.5  # of the budget, for columns held at once; others are taken in turn
+_COLUMN_SHARE = 0.5  # of the budget, for columns held at once; others are taken in turn
 _AT_MOST = 2  # times that a column may be computed, where M is applied it is once forth, once back
 
 
@@ -85,7 +85,7 @@ class MixedDerivative:
         module: The network; its own parameters are not used but to find its layers.
         point: The input x, of the network's shape without an axis of samples.
         step: The h of finite differences; None is the derivative.
-        kept_bytes: How much memory columns may take; a share of the budget by default.
+        column_bytes: How much memory columns may take; a share of the budget by default.
 
     >>> module = nn.Linear(3, 1, bias=False)
     >>> mixed = MixedDerivative(module, torch.ones(3, device="cpu"))
@@ -99,14 +99,14 @@ class MixedDerivative:
         point: Tensor,
         *,
         step: float | None = None,
-        kept_bytes: int | None = None,
+        column_bytes: int | None = None,
     ) -> None:
         self.module = module
         self.point = point
         self.step = step
-        if kept_bytes is None:
-            kept_bytes = int(_KEPT_SHARE * memory.available(point.device))
-        self.kept_bytes = kept_bytes
+        if column_bytes is None:
+            column_bytes = int(_COLUMN_SHARE * memory.available(point.device))
+        self.column_bytes = column_bytes
         self.names = [name for name, _ in module.named_parameters()]
         self.size = point.numel()
 
@@ -217,7 +217,7 @@ class MixedDerivative:
         # an image is as large as all parameters, and a pass of both has about as much again
         numbers = sum(state[name].numel() for name in self.names)
         bytes_a_row = numbers * self.point.element_size()
-        fits = max(1, self.kept_bytes // bytes_a_row)
+        fits = max(1, self.column_bytes // bytes_a_row)
 
         def work(together: int) -> Tensor:
             # forth and back, some rows at a time
@@ -316,7 +316,7 @@ class MixedDerivative:
         """Ranges of columns: all of them where they fit, else as many as two blocks allow."""
         # a product needs two blocks
         bytes_a_column = group.floats * self.point.element_size()
-        fits = self.kept_bytes // bytes_a_column
+        fits = self.column_bytes // bytes_a_column
         block = self.size
         if fits < self.size:
             block = max(1, fits // 2)
@@ -364,7 +364,7 @@ class MixedDerivative:
             pieces.append(Group((layer,), (), layer.floats(exact=exact)))
 
         bytes_a_number = self.size * self.point.element_size()  # in all columns
-        return _packed(pieces, self.kept_bytes // bytes_a_number)
+        return _packed(pieces, self.column_bytes // bytes_a_number)
 
     def _factored_layers(self) -> list[Layer]:
         """Layers whose factors are smaller than their weights; with a step, of one position."""

@@ -51,7 +51,7 @@ class SecondMoment:
         self.total = torch.zeros(size, device=device, dtype=dtype)
 
     def add(self, vectors: Tensor) -> None:
-        """Add rows (vectors, size); their squared norms are kept, the rows are not."""
+        """Add rows (vectors, size); their squared norms are stored, the rows are not."""
         rows = vectors.detach().to(self.outer.dtype)
         self.outer.addmm_(rows.T, rows)
         self.total += rows.sum(0)
@@ -320,7 +320,7 @@ def _isotropic_spectrum(squared_norms: Tensor, size: int, generator: torch.Gener
         values: Tensor = torch.linalg.eigvalsh(gram)
         return values
 
-    # more networks than inputs: in chunks, which need not be kept
+    # more networks than inputs: in chunks, which need not be stored
     moment = SecondMoment(size, device=squared_norms.device)
     for norms in squared_norms.split(_SIMULATED):
         moment.add(_sphere(norms, size, generator))

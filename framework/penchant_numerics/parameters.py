@@ -181,7 +181,7 @@ class Layout:
 class Unchanged:
     """Tells whether parameters still are what they were.
 
-    Autograd counts changes in place, but not those made through `.data`. So values are kept too:
+    Autograd counts changes in place, but not those made through `.data`. So values are stored too:
     those of small tensors all, of large ones the norm and the sums of rows.
 
     >>> weight = nn.Parameter(torch.ones(2, 2, device="cpu"))

@@ -1,6 +1,6 @@
 """Bytes of tensors that a computation makes and something still holds.
 
-What autograd keeps for a backward pass cannot be read off the graph: saved tensors, tangents, and
+What autograd saves for a backward pass cannot be read off the graph: saved tensors, tangents, and
 buffers of operations are all hidden in it. But everything passes through the dispatcher, so that
 storages can be noted when they are made, and checked later for whether they are still alive.
 """
@@ -23,8 +23,8 @@ class LiveBytes(TorchDispatchMode):
 
     >>> import torch
     >>> with LiveBytes(peaks=True) as live:
-    ...     kept = torch.ones(10, device="cpu")
-    ...     kept = kept + torch.ones(10, device="cpu")
+    ...     total = torch.ones(10, device="cpu")
+    ...     total = total + torch.ones(10, device="cpu")
     >>> live.alive(), live.peak
     (40, 120)
     """

@@ -175,9 +175,9 @@ def directions_of_rows(
     spectra = left_out_spectra(products, groups=groups, centred=centred, rank=rank)
 
     # around the mean, rows and their products are those without it
-    kept = rows
+    centred_rows = rows
     if centred:
-        kept = rows - rows.mean(0)
+        centred_rows = rows - rows.mean(0)
         equal = torch.full_like(norms, 1 / count)
         products = _centred(products, equal)
     # eigenvectors of centred products take the mean out of the rows by themselves
@@ -190,7 +190,7 @@ def directions_of_rows(
         networks=count,
         squared_norms=norms,
         jackknife=spectra,
-        rows=kept,
+        rows=centred_rows,
         conventions=dict(conventions or {}),
     )
 

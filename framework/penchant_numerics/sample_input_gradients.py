@@ -44,7 +44,7 @@ def sample_input_gradients(network: nn.Module, samples: Samples, *, batch: int =
         some = samples.select(slice(start, start + batch))
         inputs = some.inputs.detach().clone().requires_grad_()
         outputs = prepared(inputs)
-        # the sum keeps samples apart
+        # the gradient of the sum is that of each sample
         (gradient,) = torch.autograd.grad(_chosen(outputs, some.labels).sum(), inputs)
         gradients.append(gradient.flatten(1).detach())
     return torch.cat(gradients)

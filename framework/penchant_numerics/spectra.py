@@ -50,12 +50,12 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
     >>> largest_gap(torch.tensor([9.0, 8.0, 7.0, 1.0, 0.5], device="cpu"), first=2, last=4)[:2]
     (3, 7.0)
     """
-    kept = values.double()
+    clamped = values.double()
     if floor is not None:
-        kept = kept.clamp(min=floor)
+        clamped = clamped.clamp(min=floor)
 
     # a ratio needs a positive eigenvalue behind the gap
-    positive = int((kept > 0).sum())
+    positive = int((clamped > 0).sum())
     last = min(last, positive - 1)
     if last < first:
         raise ValueError(
@@ -64,8 +64,8 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
         )
 
     # across each gap of the window, the largest first
-    before = kept[first - 1 : last]
-    behind = kept[first : last + 1]
+    before = clamped[first - 1 : last]
+    behind = clamped[first : last + 1]
     ratios, positions = (before / behind).sort(descending=True, stable=True)
 
     # the next largest tells how far it stands out
@@ -147,13 +147,13 @@ def share_in_span(
     # an orthonormal basis of the span; dependent rows leave lengths of rounding
     lengths, axes = torch.linalg.eigh(products)
     rounding = 64 * torch.finfo(rows.dtype).eps
-    kept = lengths > rounding * lengths[-1]
+    nonzero = lengths > rounding * lengths[-1]
 
     # the eigenvectors along it
     between = (rows.double() @ vectors.double().T).cpu()  # (r, k)
     roots = values.clamp(min=0).sqrt()
-    along = axes[:, kept].T @ (between * roots)
-    scales = lengths[kept].rsqrt()
+    along = axes[:, nonzero].T @ (between * roots)
+    scales = lengths[nonzero].rsqrt()
     inside = scales[:, None] * along
 
     # the mean over eigenvectors

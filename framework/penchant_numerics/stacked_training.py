@@ -399,7 +399,7 @@ def layer_obstacle(network: nn.Module) -> str | None:
         # torch has no batching rule for its kernels
         if isinstance(module, nn.RNNBase):
             return f"{layer} cannot be vectorised"
-        # without a momentum the mean of all batches is kept
+        # without a momentum the mean of all batches is stored
         if isinstance(module, _BatchNorm) and module.momentum is None:
             return f"{layer} counts its batches"
     return None
@@ -409,7 +409,7 @@ def step_bytes(network: nn.Module, samples: Samples, recipe: Recipe) -> int:
     """Bytes that one network takes in a step of a stack, beside the samples it is trained on.
 
     Measured in a step of a stack of one, on a copy of the network, with few samples and with more:
-    what its forward pass keeps grows with the batch, the rest is parameters and their gradients.
+    what its forward pass stores grows with the batch, the rest is parameters and their gradients.
 
     Args:
         network: The network; it stays as it is.
@@ -437,7 +437,7 @@ def _bytes_of_a_step(
     recipe: Recipe,
     count: int,
 ) -> tuple[int, int]:
-    """Bytes that a forward pass of `count` samples keeps, and the peak in a step of them."""
+    """Bytes that a forward pass of `count` samples stores, and the peak in a step of them."""
     # as many as requested, with repetition where there are fewer
     numbers = torch.arange(count, device=samples.labels.device)
     positions = numbers % len(samples.labels)
@@ -447,10 +447,10 @@ def _bytes_of_a_step(
         trial.module.train()
         before = live.alive()
         losses = trial._losses(some.inputs[None], some.labels[None])
-        kept = live.alive() - before
+        stored = live.alive() - before
         del losses
         trial._advance()
-    return kept, live.peak
+    return stored, live.peak
 
 
 def stack_networks(networks: Sequence[nn.Module]) -> Ensemble:
@@ -509,12 +509,12 @@ def _slice_of(stacked: State, row: int) -> State:
 
 def _stacked_tensors(memory: Mapping[str, Any], positions: list[int]) -> dict[str, Any]:
     """The tensors of an optimiser's state: moments are stacked, counters are not."""
-    kept = {}
+    chosen = {}
     for key, value in memory.items():
-        kept[key] = value
+        chosen[key] = value
         if isinstance(value, Tensor) and value.ndim > 0:
-            kept[key] = value[positions]
-    return kept
+            chosen[key] = value[positions]
+    return chosen
 
 
 def _stack_states(states: Sequence[State]) -> State:

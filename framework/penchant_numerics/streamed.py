@@ -314,7 +314,7 @@ def stream(value: Any) -> Samples:
             through again and again.
 
     Returns:
-        Streamed inputs and the labels, which are kept in memory.
+        Streamed inputs and the labels, which are held in memory.
 
     >>> samples = stream((np.zeros((4, 3)), np.arange(4)))
     >>> len(samples.inputs), samples.inputs.shape, [len(chunk) for chunk in samples.inputs.split(3)]
@@ -393,7 +393,7 @@ def dataset_of(value: Any) -> Any:
 
 
 def _of_batches(batches: Iterable[Any]) -> Samples:
-    """Samples of an iterable of batches: one pass counts them and keeps their labels."""
+    """Samples of an iterable of batches: one pass counts them and stores their labels."""
     shape: tuple[int, ...] = ()
     tensors = []
     for inputs, labels in batches:

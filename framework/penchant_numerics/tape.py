@@ -44,7 +44,7 @@ class Tape(TorchDispatchMode):
 
     `finish` closes it, `play` runs it on other tangents. A tensor is known by storage, offset,
     shape and strides, because autograd hands out views of one tensor under new identities.
-    Everything seen is kept until the end, so that no storage is used twice.
+    Everything seen is stored until the end, so that no storage is used twice.
 
     Args:
         tangents: Tangents of the parameters.
@@ -150,7 +150,7 @@ class Tape(TorchDispatchMode):
         """
         self.result = self._slot(result).number
         needed = {self.result}
-        kept = []
+        steps = []
         for step in reversed(self.steps):
             made = {number for number in step.outputs if number is not None}
             if not step.writes and not needed & made:
@@ -159,10 +159,10 @@ class Tape(TorchDispatchMode):
             # backwards, the first step that mentions a slot is its last use
             ends = (used | made) - needed
             needed |= used
-            kept.append(step._replace(ends=sorted(ends)))
-        self.steps = kept[::-1]
+            steps.append(step._replace(ends=sorted(ends)))
+        self.steps = steps[::-1]
 
-        # what was kept for recognising tangents
+        # what was stored for recognising tangents
         self._slots = {}
         self._live = set()
         self._held = []
@@ -228,7 +228,7 @@ class Tape(TorchDispatchMode):
         return {key: value for key, value in forms.items() if key not in whole}
 
     def constants(self) -> dict[int, int]:
-        """Bytes of every storage the tape keeps, by its identity."""
+        """Bytes of every storage the tape holds, by its identity."""
         sizes = {}
         for step in self.steps:
             for each in _tensors(step.arguments):

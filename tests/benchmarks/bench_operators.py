@@ -86,10 +86,10 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
     labels = torch.arange(len(inputs), device=CPU) % 10
     batches = list(zip(inputs.split(batch), labels.split(batch)))
     ours = {
-        "Gauss-Newton, kept": GaussNewton(network, (inputs, labels), batch=batch),
-        "Gauss-Newton, streamed": GaussNewton(network, (inputs, labels), batch=batch, keep=0),
-        "Hessian, kept": Hessian(network, (inputs, labels), batch=batch),
-        "Hessian, streamed": Hessian(network, (inputs, labels), batch=batch, keep=0),
+        "Gauss-Newton, cached": GaussNewton(network, (inputs, labels), batch=batch),
+        "Gauss-Newton, streamed": GaussNewton(network, (inputs, labels), batch=batch, cache=0),
+        "Hessian, cached": Hessian(network, (inputs, labels), batch=batch),
+        "Hessian, streamed": Hessian(network, (inputs, labels), batch=batch, cache=0),
     }
     options = {"check_deterministic": False}
     parameters = list(network.parameters())
@@ -101,7 +101,7 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
             network, nn.CrossEntropyLoss(), parameters, batches, **options
         ),
     }
-    v = normal(ours["Hessian, kept"].size)
+    v = normal(ours["Hessian, cached"].size)
     functions: dict[str, Callable[[], object]] = {"gradient": lambda: gradient(network, batches)}
     functions |= {key: lambda operator=operator: operator @ v for key, operator in ours.items()}
     functions |= {
@@ -122,9 +122,9 @@ def products(name: str, network: nn.Module, inputs: Tensor, *, batch: int, round
         f"{name}: {len(v):,} parameters, {len(inputs)} samples; gradient {times['gradient']:.3f} s"
     )
     targets = {
-        "Gauss-Newton, kept": (1.4, 1.4),
+        "Gauss-Newton, cached": (1.4, 1.4),
         "Gauss-Newton, streamed": (1.75, 1.4),
-        "Hessian, kept": (None, 1),
+        "Hessian, cached": (None, 1),
         "Hessian, streamed": (None, 1),
     }
     for key in ours:
@@ -178,8 +178,8 @@ def blocks(name: str, network: nn.Module, inputs: Tensor, *, batch: int, rounds:
     """A block of ten vectors against ten single ones."""
     labels = torch.arange(len(inputs), device=CPU) % 10
     for kind in (GaussNewton, Hessian):
-        for what, keep in (("kept", 2**30), ("streamed", 0)):
-            operator = kind(network, (inputs, labels), batch=batch, keep=keep)
+        for what, cache in (("cached", 2**30), ("streamed", 0)):
+            operator = kind(network, (inputs, labels), batch=batch, cache=cache)
             V = normal(10, operator.size).T
             both = {
                 "block": lambda A=operator, V=V: A @ V,
@@ -240,12 +240,14 @@ def memory(samples: int) -> None:
     basis = torch.ones(STEPS, A.size, device=CPU)  # what the steps that are not made would fill
     lanczos(A, random_starts(1, A, generator=torch.Generator("cpu").manual_seed(0)), steps=2)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    kept = f"{G.kept} of {-(-samples // G.batch)} batches kept, {G.kept_bytes / 2**30:.2f} GiB"
+    cached = (
+        f"{G.cached} of {-(-samples // G.batch)} batches cached, {G.cached_bytes / 2**30:.2f} GiB"
+    )
     print(
         f"VGG11, {G.size:,} parameters, {samples} images, log spectrum of G with {len(basis)} steps in sample space: ",
         end="",
     )
-    print(f"{peak:.2f} GiB at most ({before:.2f} before; {kept})")
+    print(f"{peak:.2f} GiB at most ({before:.2f} before; {cached})")
 
 
 def apart(section: str) -> None:

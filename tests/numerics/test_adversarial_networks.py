@@ -488,7 +488,7 @@ KERNELS = {
         lambda o: o.gauss_newton(CROSS),
     ),
     "Gauss-Newton, squared": (
-        lambda c: GaussNewton(c.network, c.data, loss=SQUARED, batch=2, keep=0).dense(),
+        lambda c: GaussNewton(c.network, c.data, loss=SQUARED, batch=2, cache=0).dense(),
         lambda o: o.gauss_newton(SQUARED),
     ),
     "Gauss-Newton's factor": (lambda c: found_factor(c, CROSS), lambda o: o.gauss_newton(CROSS)),
@@ -507,7 +507,7 @@ KERNELS = {
             (c.inputs, functional.one_hot(c.labels, CLASSES).double()),
             loss=SQUARED,
             batch=2,
-            keep=0,
+            cache=0,
         ).dense(),
         lambda o: o.hessian(SQUARED),
     ),

@@ -35,23 +35,23 @@ def test_small_forms_have_the_same_effect():
 
 def test_a_record_takes_a_fifth_and_gives_the_same_bits(monkeypatch):
     data = (inputs(32), None)
-    lean = GaussNewton(network(), data, keep=2**30)
+    lean = GaussNewton(network(), data, cache=2**30)
     v = torch.ones(lean.size, **HOST).cos()
-    # whole constants, tangents among them, as they were kept before
+    # whole constants, tangents among them, as they were stored before
     monkeypatch.setattr(tape.Tape, "pack", lambda self: {})
     plain = linearisation.SavedTensors
     monkeypatch.setattr(
         linearisation, "SavedTensors", lambda is_tangent: plain(lambda tensor: False)
     )
-    whole = GaussNewton(network(), data, keep=2**30)
+    whole = GaussNewton(network(), data, cache=2**30)
     assert torch.equal(lean @ v, whole @ v)
     leaves = lean.size * 4  # one set of tangents for all batches
-    assert 5 * (lean.kept_bytes - leaves) <= whole.kept_bytes - leaves
+    assert 5 * (lean.cached_bytes - leaves) <= whole.cached_bytes - leaves
 
 
 @pytest.mark.parametrize("samples", [8, 32])
 def test_nothing_of_the_size_of_parameters_is_kept_with_a_batch(samples):
-    small = GaussNewton(network(), (inputs(samples), None), keep=2**30)
-    a_sample = (small.kept_bytes - 4 * small.size) / samples
-    double = GaussNewton(network(), (inputs(2 * samples), None), keep=2**30)
-    assert double.kept_bytes - small.kept_bytes == pytest.approx(a_sample * samples, rel=0.01)
+    small = GaussNewton(network(), (inputs(samples), None), cache=2**30)
+    a_sample = (small.cached_bytes - 4 * small.size) / samples
+    double = GaussNewton(network(), (inputs(2 * samples), None), cache=2**30)
+    assert double.cached_bytes - small.cached_bytes == pytest.approx(a_sample * samples, rel=0.01)

@@ -83,7 +83,7 @@ def test_the_smaller_form_is_taken_where_gradients_are_formed_anyway():
     small = smaller_form(many)
     assert isinstance(small, Rows)
     assert small.bytes < many.bytes
-    assert small.bytes == 8 * 6 * LayerSize.of(many).kept
+    assert small.bytes == 8 * 6 * LayerSize.of(many).stored
     torch.testing.assert_close(small.rows.flatten(0, 1), gradients(many))
 
 

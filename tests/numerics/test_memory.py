@@ -63,7 +63,7 @@ def test_both_ways_of_sample_space_go_on_with_fewer_samples(monkeypatch):
     network = torch.nn.Linear(3, 2).double()
     inputs = torch.arange(24.0, dtype=torch.float64, device="cpu").reshape(8, 3).sin()
     expected = GaussNewton(network, (inputs, None)).dense()
-    for name, place in (("add_applied", 3), ("adjoint_part", 2)):
+    for name, place in (("add_applied", 3), ("adjoint_batch", 2)):
         before = getattr(GaussNewton, name)
 
         def limited(self, *args, before=before, place=place):

@@ -190,7 +190,7 @@ def test_gram_is_that_of_the_dense_derivative(name, share, by_products):
         needed = (
             sum(group.floats for group in MixedDerivative(module, point).groups) * point.numel() * 8
         )
-        mixed = MixedDerivative(module, point, kept_bytes=needed // share)
+        mixed = MixedDerivative(module, point, column_bytes=needed // share)
         mixed.by_products = by_products
         gram = mixed.gram(state)
     torch.testing.assert_close(
@@ -212,7 +212,7 @@ def test_no_column_is_computed_more_than_twice(name, share, monkeypatch):
     needed = (
         sum(group.floats for group in MixedDerivative(module, point).groups) * point.numel() * 8
     )
-    mixed = MixedDerivative(module, point, kept_bytes=needed // share)
+    mixed = MixedDerivative(module, point, column_bytes=needed // share)
     mixed.gram(state)
     assert point.numel() <= sum(passed) <= 2 * point.numel()
 

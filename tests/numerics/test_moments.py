@@ -74,9 +74,9 @@ def test_jackknife_leaves_each_group_out():
     for chunk in g.split(10):
         groups.add(chunk)
     found = directions_of(groups)
-    kept = g[torch.arange(40) % 4 != 0]
+    others = g[torch.arange(40) % 4 != 0]
     torch.testing.assert_close(
-        found.jackknife[0], torch.linalg.eigvalsh(kept.T @ kept / 30).flip(0)
+        found.jackknife[0], torch.linalg.eigvalsh(others.T @ others / 30).flip(0)
     )
     torch.testing.assert_close(found.matrix, g.T @ g / 40)
     assert [group.count for group in groups.groups] == [10] * 4

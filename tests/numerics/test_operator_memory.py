@@ -1,4 +1,4 @@
-"""What curvature operators keep: the process grows by what they say, and no more."""
+"""What curvature operators cache: the process grows by what they say, and no more."""
 # ruff: noqa: T201 (the numbers are shown with -s)
 
 import json
@@ -42,10 +42,10 @@ for name, (network, inputs) in cases.items():
         first @ torch.ones(first.size)  # libraries and caches are loaded
         del first
         before = resident()
-        operator = make(network, (inputs, labels), keep=2**33)
+        operator = make(network, (inputs, labels), cache=2**33)
         found[f"{make.__name__}, {name}"] = {
-            "kept": operator.kept,
-            "claimed": operator.kept_bytes,
+            "cached": operator.cached,
+            "claimed": operator.cached_bytes,
             "grown": resident() - before,
         }
         del operator
@@ -61,6 +61,8 @@ def test_the_process_grows_by_what_is_said_to_be_kept(command, tmp_path):
     assert not done.returncode, done.stderr
     for name, case in json.loads(done.stdout).items():
         ratio = case["claimed"] / case["grown"]
-        print(f"{name}: {case['kept']} batches, {case['grown'] / 2**20:.0f} MiB, ratio {ratio:.2f}")
-        assert case["kept"] == (8 if "wide" in name else 4)
+        print(
+            f"{name}: {case['cached']} batches, {case['grown'] / 2**20:.0f} MiB, ratio {ratio:.2f}"
+        )
+        assert case["cached"] == (8 if "wide" in name else 4)
         assert ratio == pytest.approx(1, abs=0.2)

@@ -57,11 +57,11 @@ class Recurrent(nn.Module):
         self.cell, self.head = nn.Linear(5, 5), nn.Linear(15, CLASSES)
 
     def forward(self, x):
-        kept = x.new_zeros(len(x), 15)
+        joined = x.new_zeros(len(x), 15)
         for step in range(3):
             x = torch.tanh(self.cell(x))
-            kept[:, 5 * step : 5 * step + 5] = x
-        return self.head(kept)
+            joined[:, 5 * step : 5 * step + 5] = x
+        return self.head(joined)
 
 
 NETWORKS = {
@@ -142,13 +142,13 @@ def close(found, expected, tolerance=1e-9):
     )
 
 
-@pytest.mark.parametrize("keep", [2**30, 0])
+@pytest.mark.parametrize("cache", [2**30, 0])
 @pytest.mark.parametrize(("name", "loss"), CASES)
-def test_gauss_newton_is_that_of_the_linearised_network(name, loss, keep):
+def test_gauss_newton_is_that_of_the_linearised_network(name, loss, cache):
     network, data = build(name)
     exact = known_gauss_newton(name, loss)
     G = GaussNewton(
-        network, data, loss=loss, batch=6, keep=keep
+        network, data, loss=loss, batch=6, cache=cache
     )  # 6 + 5: batches weigh what they hold
     assert G.route == "dual"
     W = rows(G.size)
@@ -166,8 +166,8 @@ def test_gauss_newton_is_that_of_the_linearised_network(name, loss, keep):
 def test_hessian_is_torch_funcs(name, loss):
     network, data = build(name)
     exact = dense_hessian(network, data, loss)
-    for keep in (2**30, 0):
-        H = Hessian(network, data, loss=loss, batch=6, keep=keep)
+    for cache in (2**30, 0):
+        H = Hessian(network, data, loss=loss, batch=6, cache=cache)
         W = rows(H.size)
         close(H.multiply_rows(W), W @ exact)
         close(H @ W[0], exact @ W[0])
@@ -235,8 +235,8 @@ def test_blocks_equal_single_products_on_a_network_too_large_for_one_vectorised_
             nn.Sequential(nn.Linear(130, 130), nn.ReLU(), nn.Linear(130, 3)).double(),
             torch.randn(9, 130).double(),
         )
-    for keep in (2**30, 0):
-        G = GaussNewton(network, (x, None), batch=4, keep=keep)
+    for cache in (2**30, 0):
+        G = GaussNewton(network, (x, None), batch=4, cache=cache)
         V = torch.randn(G.size, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         close(G @ V, torch.stack([G @ v for v in V.T], dim=1), 1e-12)
 
@@ -244,18 +244,18 @@ def test_blocks_equal_single_products_on_a_network_too_large_for_one_vectorised_
 def test_what_is_kept_is_bounded_by_the_option():
     network, data = build("convolutions")
     whole = GaussNewton(network, data, batch=4)
-    some = GaussNewton(network, data, batch=4, keep=whole.kept_bytes // 2)
-    assert (whole.kept, some.kept) == (3, 1)
-    assert some.kept_bytes <= whole.kept_bytes // 2
+    some = GaussNewton(network, data, batch=4, cache=whole.cached_bytes // 2)
+    assert (whole.cached, some.cached) == (3, 1)
+    assert some.cached_bytes <= whole.cached_bytes // 2
     W = rows(whole.size)
     close(some.multiply_rows(W), whole.multiply_rows(W), 1e-13)
     H = Hessian(network, data, batch=4)
-    assert H.kept == 3
-    assert Hessian(network, data, batch=4, keep=H.kept_bytes // 2).kept == 1
+    assert H.cached == 3
+    assert Hessian(network, data, batch=4, cache=H.cached_bytes // 2).cached == 1
 
 
 def test_tangents_are_shared_and_gradients_are_not_kept():
-    """Neither of them, as large as all parameters, is kept a batch."""
+    """Neither of them, as large as all parameters, is cached per batch."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = nn.Sequential(nn.Linear(60, 200), nn.ReLU(), nn.Linear(200, 3)).double()
@@ -263,8 +263,8 @@ def test_tangents_are_shared_and_gradients_are_not_kept():
     size = 8 * sum(p.numel() for p in network.parameters())
     for operator in (GaussNewton, Hessian):
         few, many = (operator(network, data, batch=batch) for batch in (12, 3))
-        assert (few.kept, many.kept) == (1, 4)
-        assert many.kept_bytes - few.kept_bytes < size / 4
+        assert (few.cached, many.cached) == (1, 4)
+        assert many.cached_bytes - few.cached_bytes < size / 4
 
 
 CHANGES = {
@@ -277,18 +277,20 @@ CHANGES = {
 @pytest.mark.parametrize("operator", [GaussNewton, Hessian])
 def test_kept_activations_are_refused_when_parameters_have_changed(operator, change):
     network, data = build("mlp")
-    kept, streamed = operator(network, data, batch=4), operator(network, data, batch=4, keep=0)
-    v = torch.ones(kept.size, dtype=torch.float64)
-    kept @ v
+    cached, streamed = operator(network, data, batch=4), operator(network, data, batch=4, cache=0)
+    v = torch.ones(cached.size, dtype=torch.float64)
+    cached @ v
     with torch.no_grad():
         change(network[2].weight)
-    with pytest.raises(ValueError, match=r"'2.weight' has changed since this operator kept"):
-        kept @ v
+    with pytest.raises(ValueError, match=r"'2.weight' has changed since this operator cached"):
+        cached @ v
     if operator is GaussNewton:
-        for product in (kept.factor().apply, kept.factor().adjoint):
+        for product in (cached.factor().apply, cached.factor().adjoint):
             with pytest.raises(ValueError, match="make a new operator"):
                 product(v[None])
-    close(streamed @ v, operator(network, data, batch=4) @ v)  # nothing kept: the network as it is
+    close(
+        streamed @ v, operator(network, data, batch=4) @ v
+    )  # nothing cached: the network as it is
 
 
 @pytest.mark.parametrize("batch", [11, 4, 1])
@@ -301,9 +303,9 @@ def test_samples_that_the_loss_ignores_do_not_count(batch):
     exact = hessian(lambda theta: mean(outputs(theta), labels))(flat)
     W = rows(len(flat))
     close(Hessian(network, (x, labels), batch=batch).multiply_rows(W), W @ exact)
-    kept = labels != -100
+    known = labels != -100
     G = GaussNewton(network, (x, labels), batch=batch)
-    linearised = dense_gauss_newton(network, (x[kept], labels[kept]), "cross-entropy")
+    linearised = dense_gauss_newton(network, (x[known], labels[known]), "cross-entropy")
     close(G.multiply_rows(W), W @ linearised)
     assert G.samples == 6
     with pytest.raises(ValueError, match="all 11 labels are -100"):
@@ -326,9 +328,9 @@ def test_frozen_parameters_are_left_out_when_asked(operator):
 def test_a_program_that_cannot_be_recorded_runs_on_dual_numbers_each_time():
     network, data = build("recurrent")
     G = GaussNewton(network, data, batch=4)
-    print(f"kept {G.kept}, because {G.reason!r}")
+    print(f"cached {G.cached}, because {G.reason!r}")
     assert G.route == "dual"
-    assert (G.kept == 0) == bool(G.reason)
+    assert (G.cached == 0) == bool(G.reason)
 
 
 class Sampled(nn.Module):
@@ -361,14 +363,14 @@ class Squared(nn.Module):
         return Square.apply(x)
 
 
-@pytest.mark.parametrize("keep", [2**30, 0])
+@pytest.mark.parametrize("cache", [2**30, 0])
 @pytest.mark.parametrize(
     ("middle", "reason"), [(Sampled, "grid_sampler_2d"), (Squared, "a custom autograd.Function")]
 )
-def test_double_backward_takes_over_and_says_why(middle, reason, keep):
+def test_double_backward_takes_over_and_says_why(middle, reason, cache):
     network, data = build("mlp")
     network = nn.Sequential(nn.Linear(5, 6), middle(), nn.Linear(6, CLASSES)).double()
-    G = GaussNewton(network, data, batch=4, keep=keep)
+    G = GaussNewton(network, data, batch=4, cache=cache)
     assert (G.route, G.reason) == ("double-backward", reason)
     outputs, flat = flat_outputs(network, data[0])
     J = torch.autograd.functional.jacobian(outputs, flat)
@@ -572,8 +574,8 @@ def test_no_trace_is_left_and_tensors_say_where_they_are(operator):
     vectors = rows(sum(value.numel() for value in network.parameters())).T
     with Strict():
         A = operator(network, data, batch=4)
-        for keep in (2**30, 0):
-            A = operator(network, data, batch=4, keep=keep)
+        for cache in (2**30, 0):
+            A = operator(network, data, batch=4, cache=cache)
             A @ A.matmat(vectors)[:, 0]
             A.trace(generator=torch.Generator("cpu").manual_seed(0), samples=2)
     assert all(p.grad is None and p.requires_grad for p in network.parameters())
@@ -583,16 +585,16 @@ def test_no_trace_is_left_and_tensors_say_where_they_are(operator):
     assert torch.backends.mha.get_fastpath_enabled()
 
 
-@pytest.mark.parametrize("keep", [2**30, 0])
-def test_products_run_on_the_meta_device(keep):
+@pytest.mark.parametrize("cache", [2**30, 0])
+def test_products_run_on_the_meta_device(cache):
     network, _ = build("convolutions")
     network = network.to("meta")
     x = torch.zeros(5, 1, 6, 6, device="meta", dtype=torch.float64)
-    G = GaussNewton(network, (x, None), batch=2, keep=keep, check=False)
+    G = GaussNewton(network, (x, None), batch=2, cache=cache, check=False)
     v = torch.zeros(G.size, device="meta", dtype=torch.float64)
     assert (G @ v).device.type == "meta"
     y = torch.zeros(5, device="meta", dtype=torch.int64)
-    assert (Hessian(network, (x, y), batch=2, keep=keep, check=False) @ v).shape == v.shape
+    assert (Hessian(network, (x, y), batch=2, cache=cache, check=False) @ v).shape == v.shape
 
 
 @pytest.mark.cuda

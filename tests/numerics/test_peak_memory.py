@@ -31,7 +31,7 @@ def test_views_and_older_tensors_are_not_counted():
 
 
 def test_a_device_is_measured_as_the_host_is_and_its_batches_follow_the_budget():
-    """Bytes of a pass, batches and what is kept: on the emulated device the numbers of the CPU."""
+    """Bytes of a pass, batches and what is cached: on the emulated device the numbers of the CPU."""
     network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(108, 5)).eval()
     inputs = torch.ones(12, 1, 8, 8, device="cpu")
     labels = torch.arange(12, device="cpu") % 5
@@ -44,11 +44,11 @@ def test_a_device_is_measured_as_the_host_is_and_its_batches_follow_the_budget()
             with memory.budget(80_000):
                 for kind in (GaussNewton, Hessian):
                     operator = kind(moved, given, check=False)
-                    own.append((operator.batch, operator.kept, operator.kept_bytes))
+                    own.append((operator.batch, operator.cached, operator.cached_bytes))
             found[device] = own
     assert found["emulated"] == found["cpu"]
-    for batch, kept, _ in found["cpu"][1:]:
-        assert 1 < batch < 12 and kept
+    for batch, cached, _ in found["cpu"][1:]:
+        assert 1 < batch < 12 and cached
 
 
 def test_two_samples_are_not_passed_where_one_takes_more_than_a_pass_may():

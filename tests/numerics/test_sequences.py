@@ -93,7 +93,7 @@ def away(found, expected):
 # ---- operators
 
 
-@pytest.mark.parametrize("options", [{}, {"batch": 2}, {"batch": 2, "keep": 0}])
+@pytest.mark.parametrize("options", [{}, {"batch": 2}, {"batch": 2, "cache": 0}])
 def test_operators_are_those_of_dense_autodiff(options):
     network, data = build()
     H, G = dense_hessian(network, data), dense_gauss_newton(network, data)
@@ -159,7 +159,7 @@ def test_squared_error_of_classes_is_that_of_dense_autodiff():
 
 def test_the_factor_is_a_root():
     network, data = build()
-    for options in ({}, {"batch": 4, "keep": 0}):
+    for options in ({}, {"batch": 4, "cache": 0}):
         G = GaussNewton(network, data, **options)
         factor = G.factor()
         assert factor.samples == len(data[0]) * POSITIONS * CLASSES

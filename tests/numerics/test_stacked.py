@@ -191,12 +191,12 @@ def told_losses(kind, recipe):
     training = kind(networks, samples, recipe, seeds=[5, 6, 7])
     found = {}
 
-    def keep(number, step, loss):
+    def record(number, step, loss):
         assert (number, step) not in found
         found[number, step] = loss
 
-    training.run(7, losses=keep)
-    training.run(losses=keep)
+    training.run(7, losses=record)
+    training.run(losses=record)
     return training, found
 
 
@@ -274,8 +274,8 @@ def test_bytes_of_a_step_are_those_of_parameters_and_activations():
     # values and their copies, gradients, two moments and what Adam makes of them
     assert 4 * parameters < taken < 9 * parameters
     larger = step_bytes(network, Samples(inputs, labels), Recipe(batch=0, optimizer="adam"))
-    # of every sample Tanh's outputs are kept, and logarithms of probabilities
-    kept = (larger - taken) / (32 * 8)
-    assert 195 <= kept <= 210
+    # of every sample Tanh's outputs are stored, and logarithms of probabilities
+    stored = (larger - taken) / (32 * 8)
+    assert 195 <= stored <= 210
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])

@@ -138,7 +138,7 @@ def test_eigenvalues_of_components_come_from_inner_products_of_means(problem, de
         assert relative(decomposition.component_values(M, names, count), dense) < 1e-10
     if not exact:
         # no more than one class at a time
-        again = streamed_pair_products(network, x, decomposition.weights, keep=1)
+        again = streamed_pair_products(network, x, decomposition.weights, held=1)
         assert relative(again, M) < 1e-12
 
 
@@ -225,7 +225,7 @@ def test_means_that_do_not_fit_are_divided_between_parameters(problem, monkeypat
         return means(*args, parameters=parameters, **options)
 
     monkeypatch.setattr(decompositions, "mean_gradients", noted)
-    found = streamed_pair_products(network, x, decomposition.weights, keep=1)
+    found = streamed_pair_products(network, x, decomposition.weights, held=1)
     assert set(asked) == {(name,) for name, _ in network.named_parameters()}
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
     asked.clear()

@@ -31,10 +31,10 @@ def vectors(size):
     return torch.randn(2, size, generator=generator, device="cpu")
 
 
-@pytest.mark.parametrize("keep", [0, 2**30])
+@pytest.mark.parametrize("cache", [0, 2**30])
 @pytest.mark.parametrize("kind", [GaussNewton, Hessian])
-def test_products_have_the_same_bytes_on_one_and_two_devices(kind, keep):
-    plain = kind(network(), data(), batch=BATCH, keep=keep)
+def test_products_have_the_same_bytes_on_one_and_two_devices(kind, cache):
+    plain = kind(network(), data(), batch=BATCH, cache=cache)
     rows = vectors(plain.size)
     expected = [plain.multiply_rows(rows), plain.multiply_rows(rows[:1])]
     alone = []
@@ -44,7 +44,7 @@ def test_products_have_the_same_bytes_on_one_and_two_devices(kind, keep):
             there = tuple(each.to(devices[0]) for each in data())
             given = rows.to(devices[0])
             moved = network().to(devices[0])
-            options = {"batch": BATCH, "keep": keep}
+            options = {"batch": BATCH, "cache": cache}
             operator = multi_device(kind, moved, there, devices=devices, **options)
             assert isinstance(operator, OverDevices) == (count == 2)
             found = [operator.multiply_rows(given), operator.multiply_rows(given[:1])]
@@ -59,9 +59,9 @@ def test_products_have_the_same_bytes_on_one_and_two_devices(kind, keep):
     assert moved_between >= 2 * (1 + 2)
 
 
-@pytest.mark.parametrize("keep", [0, 2**30])
-def test_sample_space_is_the_same_on_two_devices(keep):
-    plain = GaussNewton(network(), data(), batch=BATCH, keep=keep)
+@pytest.mark.parametrize("cache", [0, 2**30])
+def test_sample_space_is_the_same_on_two_devices(cache):
+    plain = GaussNewton(network(), data(), batch=BATCH, cache=cache)
     factor = plain.factor()
     rows = vectors(plain.size)
     forth = factor.adjoint(rows)
@@ -75,7 +75,7 @@ def test_sample_space_is_the_same_on_two_devices(keep):
             there,
             devices=devices,
             batch=BATCH,
-            keep=keep,
+            cache=cache,
         )
         split = operator.factor()
         assert split.samples == factor.samples

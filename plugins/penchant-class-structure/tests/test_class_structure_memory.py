@@ -75,7 +75,7 @@ def test_batches_and_what_is_kept_follow_from_the_budget(kind):
             operator = kind(network, data, check=False)
             operator @ torch.ones(operator.size, device="cpu")
         assert live.peak <= limit
-        assert operator.kept_bytes <= limit / 4
+        assert operator.cached_bytes <= limit / 4
         sizes[limit] = operator.batch
     assert 1 <= sizes[2**23] < sizes[2**25]
 

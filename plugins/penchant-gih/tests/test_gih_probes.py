@@ -10,7 +10,7 @@ import torch
 from penchant_gih.datasets import linear_and_ring, two_circles
 from penchant_gih.declarations.datasets import LinearAndRing, TwoCircles
 from penchant_gih.probes.direction_generalization import labelled_samples
-from penchant_gih.probes.sample_pruning import keep_highest, keep_random
+from penchant_gih.probes.sample_pruning import highest_scores, random_choice
 from torch import nn
 
 SERIAL = {"executor": "serial", "figures": False}
@@ -70,8 +70,8 @@ def test_scores_see_the_colour_that_the_network_sees():
     bright = ((np.arange(80) // 2) % 2).astype(bool)
     score = result.arrays["scores"]
     assert score[bright].min() > 10 * score[~bright].max()
-    kept = keep_highest(torch.as_tensor(score), torch.arange(80) % 2, 0.5)
-    assert bright[kept].all()
+    chosen = highest_scores(torch.as_tensor(score), torch.arange(80) % 2, 0.5)
+    assert bright[chosen].all()
 
 
 def shuffled_samples():
@@ -82,7 +82,7 @@ def shuffled_samples():
 
 
 def test_each_score_belongs_to_its_sample():
-    """Permuting the dataset permutes the scores, and the same samples are kept."""
+    """Permuting the dataset permutes the scores, and the same samples are chosen."""
     order = torch.randperm(80, generator=generator(2))
     options = {"networks": 100, "fractions": (0.7,), "training": {"steps": 0}, **SERIAL}
     found = [
@@ -98,20 +98,20 @@ def test_each_score_belongs_to_its_sample():
     ]
     assert torch.allclose(found[0][order], found[1], rtol=1e-9)
     labels = torch.arange(80) % 2
-    kept = keep_highest(found[0], labels, 0.7)
-    kept_shuffled = order[keep_highest(found[1], labels[order], 0.7)]
-    assert torch.equal(kept, kept_shuffled.sort().values)
+    chosen = highest_scores(found[0], labels, 0.7)
+    of_shuffled = order[highest_scores(found[1], labels[order], 0.7)]
+    assert torch.equal(chosen, of_shuffled.sort().values)
     assert not torch.equal(
-        kept, keep_highest(found[1], labels, 0.7)
+        chosen, highest_scores(found[1], labels, 0.7)
     )  # scores of shuffled samples in the order of the dataset
 
 
 def test_pruning_is_per_class_and_drops_the_lowest():
     labels = torch.tensor([0] * 10 + [1] * 20)
     score = torch.arange(30.0).flip(0)
-    kept = keep_highest(score, labels, 0.5)
-    assert kept.tolist() == [*range(5), *range(10, 20)]
-    chance = [keep_random(labels, share, generator(3)) for share in (0.2, 0.5)]
+    chosen = highest_scores(score, labels, 0.5)
+    assert chosen.tolist() == [*range(5), *range(10, 20)]
+    chance = [random_choice(labels, share, generator(3)) for share in (0.2, 0.5)]
     assert [int((labels[each] == 0).sum()) for each in chance] == [8, 5]
     assert set(chance[1].tolist()) < set(chance[0].tolist())
 
@@ -432,7 +432,7 @@ def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatc
     monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
     formed = penchant.measure("average-geometry", **arguments)
     monkeypatch.setattr(average_geometry, "LARGEST_STORED", 30)
-    rows = penchant.measure("average-geometry", keep=4, **arguments)
+    rows = penchant.measure("average-geometry", store_directions=4, **arguments)
     assert "geometry" not in rows.arrays and rows.arrays["directions"].shape == (4, 36)
     assert "36 x 36 numbers" in rows.conventions["geometry stored"]
     for name in ("geometry", "geometry-stderr", "eigenvalues", "directions"):

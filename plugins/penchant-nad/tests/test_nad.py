@@ -259,7 +259,7 @@ def test_out_of_memory_halves_the_networks_a_pass_and_says_so(monkeypatch):
 def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatch):
     from penchant_numerics import row_moments
 
-    options = {"shape": (1, 6, 6), "networks": 19, "keep": 5}
+    options = {"shape": (1, 6, 6), "networks": 19, "store_directions": 5}
     matrix = measure("nad", **options)
     monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
     rows = measure("nad", **options)

@@ -157,7 +157,7 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
 
     table = {"name": name, **options}
     package = discovery.load().find("dataset", name).package
-    # Another one in between: what is kept in memory must not answer for the second.
+    # Another one in between: a cache in memory must not answer for the second.
     with no_trace(), strict_devices(package):
         first = dataset(table, seed=0)
         other = dataset(table, seed=1)

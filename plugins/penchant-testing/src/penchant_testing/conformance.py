@@ -307,7 +307,7 @@ class _SmallProbe:
 
     def stored(self, folder: Path) -> None:
         result, *_ = self.results()
-        subfolder = Path(str(dict(result.record)["kept_in"]))
+        subfolder = Path(str(dict(result.record)["folder"]))
         read = JobFolder(subfolder).read()
         checks.assert_same(result, read, "the disk")
 
@@ -391,7 +391,7 @@ def _kept(name: str, frozen: Any) -> Result:
     job = only_job(name, arguments)
     record = {
         **result.record,
-        "kept_in": str(subfolder),
+        "folder": str(subfolder),
         "about": job.record["about"],
     }
     return attrs.evolve(result, record=cast("ResultRecord", record))

@@ -24,9 +24,9 @@ class PaddedShortcut(nn.Module):
         # Half of the new channels in front of the old ones, half behind.
         before = self.extra // 2
         after = self.extra - before
-        kept = x[..., :: self.stride, :: self.stride]
+        strided = x[..., :: self.stride, :: self.stride]
         padding = (0, 0, 0, 0, before, after)
-        return functional.pad(kept, padding)
+        return functional.pad(strided, padding)
 
 
 class BasicBlock(nn.Module):

@@ -18,7 +18,7 @@ from penchant_numerics.pictures import (
     log_ticks,
 )
 
-COMPONENTS = {
+DENSITIES = {
     "total": "G",
     "without-mean": "without the global mean",
     "without-class": "without G_class",
@@ -65,7 +65,7 @@ def knockouts(result: penchant.Result) -> Figure:
     grid = result.arrays["density-grid"]
     shown = {
         component: title
-        for component, title in COMPONENTS.items()
+        for component, title in DENSITIES.items()
         if f"density-{component}" in result.arrays
     }
     figure = Figure(figsize=(6.4, 1.5 * len(shown) + 1.2))

@@ -78,7 +78,7 @@ def traces_on_eigenspaces(x: Tensor, p: Tensor) -> Tensor:
     U = p * (1 - p)  # (n, C)
     whole = U.sum(1, keepdim=True)
     along = C / (C - 1) * U
-    ones = (p.sum(1) - p.sum(1).square()) / C  # zero: kept to show that it is
+    ones = (p.sum(1) - p.sum(1).square()) / C  # zero: computed to show that it is
 
     # coordinates of the classes, and all others
     first = squares[:, :C]

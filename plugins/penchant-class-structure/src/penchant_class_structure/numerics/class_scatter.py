@@ -1,7 +1,7 @@
 """Sums over classes of what every layer is given, by forward passes alone.
 
 `layer_moments` adds up features and errors, which takes a backward pass per class. Measures of
-collapse need the features only: for every layer sums over each class and the second moment, kept
+collapse need the features only: for every layer sums over each class and the second moment, stored
 by group of samples, so that a jackknife leaves a group out by a subtraction. A feature is the mean
 over the positions of what a layer is given: channels of a convolution, units of a linear layer.
 """
@@ -30,7 +30,7 @@ class CollapseLayers:
     modules: dict[str, nn.Module] = field(default_factory=dict)
     classifier: str | None = None  # the linear layer whose output is the network's
     narrow: list[str] = field(default_factory=list)  # fewer features than a simplex needs
-    wide: list[str] = field(default_factory=list)  # more features than are kept
+    wide: list[str] = field(default_factory=list)  # more features than are stored
     mixed: list[str] = field(default_factory=list)  # whose rows are not samples
 
 

@@ -28,7 +28,7 @@ from penchant_class_structure.numerics.class_means import (
 from penchant_class_structure.numerics.sample_space import SampleSpace, inner_products
 
 COMPONENTS = ("class", "cross", "within", "diagonal")
-KEPT_SHARE = 0.5  # of the budget, for means that are held at once
+MEANS_SHARE = 0.5  # of the budget, for means that are held at once
 
 
 class Decomposition:
@@ -186,7 +186,7 @@ def streamed_pair_products(
     inputs: Tensor,
     weights: CrossClassWeights,
     *,
-    keep: int | None = None,
+    held: int | None = None,
 ) -> Tensor:
     """M without K, by gradients class after class.
 
@@ -194,18 +194,18 @@ def streamed_pair_products(
         network: The classifier.
         inputs: Inputs (n, ...).
         weights: Weights of the labels.
-        keep: Bytes of means that are held at once, a share of the budget by default; those of later
+        held: Bytes of means that are held at once, a share of the budget by default; those of later
             classes are computed again for each group of classes that fits, and those of a class
             that does not fit as a whole, some parameters at a time.
 
     Returns:
         The inner products (C^2, C^2), in double precision.
     """
-    if keep is None:
-        keep = int(KEPT_SHARE * memory.available(inputs.device))
+    if held is None:
+        held = int(MEANS_SHARE * memory.available(inputs.device))
     classes = len(weights.pairs)
     M = None
-    numbers = keep // (classes * inputs.element_size())  # of one mean of a class
+    numbers = held // (classes * inputs.element_size())  # of one mean of a class
     for names, size in _together(network, numbers // 2):
         # classes whose means fit in memory together, and one that meets them
         width = max(1, numbers // size - 1)
@@ -321,9 +321,9 @@ class WithoutSpan(Operator):
 
         # rows may be dependent: directions of no length are none
         rounding = max(u.shape) ** 0.5 * 8 * torch.finfo(gram.dtype).eps
-        kept = values > rounding * values[-1]
-        self.rank = int(kept.sum())
-        root = (vectors[:, kept] * values[kept].rsqrt()).T @ images
+        nonzero = values > rounding * values[-1]
+        self.rank = int(nonzero.sum())
+        root = (vectors[:, nonzero] * values[nonzero].rsqrt()).T @ images
         self._root = root.to(gram.dtype)  # R^T R is what is taken away
 
     def _rows(self, rows: Tensor) -> Tensor:

@@ -3,9 +3,9 @@
 For sample i of class c, delta_{i,c,c'} = E_i^T (p_i - e_{c'}), with E_i the derivative of the
 outputs in what the layer gives. A layer used at several positions, a convolution among them, has
 as many samples more. One pass over the data suffices, and nothing of the size of all samples is
-kept: matrices of the layer's inputs and outputs, and sums over classes; permuted classes are other
-sums over the same pass. A batch passes forth once and back once a c', and what arrives at a layer
-is added up where it is, in double precision.
+stored, only matrices of the layer's inputs and outputs, and sums over classes; permuted classes
+are other sums over the same pass. A batch passes forth once and back once per c', and what arrives
+at a layer is added up at once, in double precision.
 
 Reference: Papyan, JMLR 2020, section 7.
 """
@@ -116,7 +116,7 @@ def layer_moments(
     layers = Layers(unlike=_other_weights(network, features))
     small = {}
     for name in features.layers:
-        # matrices of inputs and of outputs are kept
+        # matrices of inputs and of outputs are stored
         module = network.get_submodule(name)
         if max(weight_matrix(module).shape) <= largest:
             small[name] = module

@@ -95,7 +95,7 @@ class OverDevices(Operator):
         inputs, labels = counted_samples(data, loss)
         if batch is None:
             # the pass that one device would have for all samples
-            batch = kind(network, (inputs, labels), **{**options, "keep": 0}).batch
+            batch = kind(network, (inputs, labels), **{**options, "cache": 0}).batch
         first = torch.device(devices[0])
         self.batch = batch
         self.samples = len(inputs)

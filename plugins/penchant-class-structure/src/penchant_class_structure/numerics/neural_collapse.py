@@ -50,13 +50,13 @@ def _variability(centred: Tensor, within: Tensor) -> float:
     _, sizes, directions = torch.linalg.svd(centred, full_matrices=False)
     # centred means have one dimension less than there are of them
     sizes = sizes[: len(centred) - 1]
-    kept = sizes > sizes.max() * max(centred.shape) * torch.finfo(sizes.dtype).eps
-    if not bool(kept.any()):
+    nonzero = sizes > sizes.max() * max(centred.shape) * torch.finfo(sizes.dtype).eps
+    if not bool(nonzero.any()):
         return math.nan
-    along = directions[: len(sizes)][kept]
+    along = directions[: len(sizes)][nonzero]
     scatter = ((along @ within) * along).sum(1)
     # rounding may leave less than nothing of a collapsed scatter
-    return float((scatter.clamp(min=0) / sizes[kept].square()).sum())
+    return float((scatter.clamp(min=0) / sizes[nonzero].square()).sum())
 
 
 def geometry(vectors: Tensor) -> dict[str, float]:

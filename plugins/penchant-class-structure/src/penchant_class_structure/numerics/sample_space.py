@@ -75,19 +75,19 @@ class SampleSpace:
         images = torch.cat([self.gram.rows(chunk) for chunk in given.split(width)])
         return (given.double() @ images.double().T).cpu()
 
-    def select(self, kept: Tensor) -> SampleSpace:
+    def select(self, chosen: Tensor) -> SampleSpace:
         """The same of some samples only, by their numbers (m,); K must be a matrix."""
         count, classes = self.outputs.shape
-        numbers = torch.arange(count * classes, device=kept.device).reshape(count, classes)
+        numbers = torch.arange(count * classes, device=chosen.device).reshape(count, classes)
 
         # each sample has a row for each class
-        rows = numbers[kept].flatten()
-        scale = count / len(kept)  # weights are over the number of samples
+        rows = numbers[chosen].flatten()
+        scale = count / len(chosen)  # weights are over the number of samples
         return replace(
             self,
             gram=Dense(self.matrix[rows][:, rows] * scale),
-            outputs=self.outputs[kept],
-            traces=self.traces[kept.cpu()],
+            outputs=self.outputs[chosen],
+            traces=self.traces[chosen.cpu()],
         )
 
 

@@ -246,8 +246,8 @@ def _spectrum(K: Tensor, size: int) -> Tensor:
 
     # G has as many zeros as parameters that no sample moves
     rounding = torch.finfo(K.dtype).eps * len(K) * values[0]
-    kept = values > rounding
-    leading: Tensor = values[kept][:size]
+    nonzero = values > rounding
+    leading: Tensor = values[nonzero][:size]
     return leading
 
 

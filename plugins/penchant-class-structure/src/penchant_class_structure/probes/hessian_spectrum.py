@@ -349,7 +349,7 @@ def _leading(
 
 
 def _basis_width(A: Operator, count: int) -> int | None:
-    """Vectors that the search keeps: fewer than it likes where a budget that was set is small."""
+    """Vectors that the search stores: fewer than it prefers if the memory budget is small."""
     if memory.given() is None:
         return None
     a_vector = A.size * torch.finfo(A.dtype).bits // 8
@@ -567,7 +567,7 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
         network,
         (inputs, labels if are_sequences(labels) else None),
         loss=loss,
-        keep=0,
+        cache=0,
         check=False,
     )
     first = leading.vectors[:, :1].T.to(G.dtype)  # (1, size)

@@ -380,8 +380,8 @@ def _share_stderr(decomposition: Decomposition, leading: Eigenpairs) -> tuple[fl
     member = _members(labels, groups)
     replicates = []
     for group in range(groups):
-        kept = torch.nonzero(member != group)[:, 0]
-        replicates.append(_share_of(space, labels, kept, leading))
+        others = torch.nonzero(member != group)[:, 0]
+        replicates.append(_share_of(space, labels, others, leading))
     return jackknife(replicates), groups
 
 
@@ -395,15 +395,15 @@ def _members(labels: Tensor, groups: int) -> Tensor:
     return member
 
 
-def _share_of(space: SampleSpace, labels: Tensor, kept: Tensor, leading: Eigenpairs) -> float:
+def _share_of(space: SampleSpace, labels: Tensor, others: Tensor, leading: Eigenpairs) -> float:
     """The share with some samples only; their subspace is not far from that of all."""
     C = space.outputs.shape[1]
-    fewer = space.select(kept)
-    decomposition = Decomposition.of(fewer, labels[kept])
+    fewer = space.select(others)
+    decomposition = Decomposition.of(fewer, labels[others])
     shape = (-1, C, leading.vectors.shape[1])
 
     # eigenvectors of all samples, without the entries of those left out
-    start = leading.vectors.reshape(shape)[kept].flatten(0, 1)
+    start = leading.vectors.reshape(shape)[others].flatten(0, 1)
     pairs = subspace_iteration(
         fewer.gram,
         min(C, fewer.rows),

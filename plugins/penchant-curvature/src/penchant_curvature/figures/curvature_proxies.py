@@ -318,12 +318,12 @@ def _ranked(panel: Axes, result: penchant.Result, layer: int) -> None:
             continue
 
         # a logarithmic axis cannot show zeros
-        kept = values > 1e-14 * values.max()
-        ranks = np.arange(1, len(values) + 1)[kept]
+        shown = values > 1e-14 * values.max()
+        ranks = np.arange(1, len(values) + 1)[shown]
         colour = _colour(result, name)
         panel.semilogy(
             ranks,
-            values[kept],
+            values[shown],
             marker,
             color=colour,
             markersize=4,

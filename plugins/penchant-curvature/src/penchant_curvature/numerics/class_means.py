@@ -6,7 +6,7 @@ the plain mean of features. Papyan (JMLR 2020, section 7.12) expects g_c ~ h_c x
 g_{c,c'} ~ h_c x delta_{c,c'}. In a convolution features are averaged over positions and errors
 added up.
 
-What is kept of a layer are inner products, so that cosines over several layers follow by adding.
+Only inner products of a layer are stored; cosines over several layers follow by adding.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _of_class(samples: LayerSamples, own: int) -> tuple[Tensor, Tensor, Tensor]:
     gradients = torch.cat([gradients, class_gradient[None]])
     errors = torch.cat([errors, class_error[None]])
 
-    # only inner products are kept, because gradients are as large as the layer
+    # only inner products are stored, because gradients are as large as the layer
     along = torch.einsum("kod,ko->kd", gradients, errors)
     lengths = gradients.square().sum((1, 2))
     return h, along, torch.stack([lengths, errors.square().sum(1)])

@@ -292,13 +292,13 @@ class Columns(Curvature):
         # an eigenvector of zero is not in the range of V
         eps = torch.finfo(values.dtype).eps
         rounding = self.count * eps * values[0]
-        kept = values > rounding
+        nonzero = values > rounding
 
         # V q has length sqrt(lambda), but for rounding
-        rows = self._apply(mix[:, kept].T)
+        rows = self._apply(mix[:, nonzero].T)
         lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         units = rows / lengths
-        return direct_pairs(values[kept], units.T)
+        return direct_pairs(values[nonzero], units.T)
 
 
 def _gram(mine: Stored, theirs: Stored) -> Tensor:

@@ -318,9 +318,9 @@ def _root(matrix: Tensor) -> Tensor:
     # eigenvalues that only rounding made are no directions
     eps = torch.finfo(values.dtype).eps
     rounding = len(values) * eps * values[-1]
-    kept = values > rounding
-    lengths = values[kept].sqrt()
-    root: Tensor = vectors[:, kept] * lengths
+    nonzero = values > rounding
+    lengths = values[nonzero].sqrt()
+    root: Tensor = vectors[:, nonzero] * lengths
     return root
 
 

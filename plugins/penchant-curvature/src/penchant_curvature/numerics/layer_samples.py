@@ -49,7 +49,7 @@ class Batch:
 
 
 class LayerSamples:
-    """Batches of one layer's samples; each pass computes them anew, so nothing has to be kept.
+    """Batches of one layer's samples; each pass computes them anew, so nothing has to be stored.
 
     A module without linear structure (`factored` is false) has its gradients as errors of a layer
     whose only input is 1.

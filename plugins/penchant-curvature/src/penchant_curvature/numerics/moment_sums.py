@@ -54,7 +54,7 @@ class Measured:
     Args:
         loss: `cross-entropy` or `squared-error`.
         positions: `expand` or `reduce`.
-        joined: Whether what joins layers to each other is kept, too.
+        joined: Whether what joins layers to each other is stored, too.
     """
 
     loss: str
@@ -108,7 +108,7 @@ class LayerSums:
         # sums by group, in double precision
         self.H: dict[int, Tensor] = {}
         self.Delta: dict[int, Tensor] = {}
-        self.kept: dict[int, list[Tensor]] = {}
+        self.stored: dict[int, list[Tensor]] = {}
         self.waiting: dict[int, list[Tensor]] = {}  # errors (o, m)
         self.means: list[Tensor] = []  # batch by batch
         self.totals: list[list[Tensor]] = []  # batch by batch, column by column
@@ -167,8 +167,8 @@ class LayerSums:
         self._add(self.H, group, scaled)
         # few samples are a root of H that is smaller than H
         if 2 * count <= len(scaled):
-            kept = self.kept.setdefault(group, [])
-            kept.append(scaled.to(self.wide))
+            stored = self.stored.setdefault(group, [])
+            stored.append(scaled.to(self.wide))
 
     def _with_bias(self, columns: Tensor) -> Tensor:
         """Columns (d, m), with a last row of ones for the bias."""
@@ -262,10 +262,10 @@ class LayerSums:
 
     def _root(self, group: int) -> Tensor | None:
         """R (d, r) of H = R R^T, of a group with few samples."""
-        kept = self.kept.get(group)
-        if kept is None:
+        stored = self.stored.get(group)
+        if stored is None:
             return None
-        return torch.cat(kept, dim=1)
+        return torch.cat(stored, dim=1)
 
     def _joining(self, order: Tensor) -> tuple[Tensor, Tensor]:
         """Means of inputs and sums of errors, samples in the order in which they were given."""

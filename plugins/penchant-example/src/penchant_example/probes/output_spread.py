@@ -10,7 +10,7 @@ from penchant_example.declarations import OutputSpread
 
 def run(options: OutputSpread, context: penchant.Context) -> penchant.Result:
     """Draw networks shard by shard, and estimate the spread of their mean outputs."""
-    # Each shard is kept as soon as it is done; a stopped run goes on from there.
+    # Each shard is stored as soon as it is done; a stopped run resumes from there.
     shards = context.map(mean_outputs, networks=options.networks)
     means = np.concatenate([shard["means"] for shard in shards])
     # The experiment chooses the estimator; the probe knows its role only.

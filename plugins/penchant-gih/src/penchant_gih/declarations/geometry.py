@@ -91,7 +91,9 @@ class AverageGeometry(penchant.Probe):
     }
 
     networks: int = penchant.option(500, "fresh networks", at_least=12)
-    keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
+    store_directions: int | None = penchant.option(
+        None, "leading directions stored; None: all", at_least=1
+    )
     null_draws: int = penchant.option(8, "simulations of the null", at_least=2)
     samples: int = penchant.option(
         1000, "samples at which gradients of one trained network are taken", at_least=16

@@ -63,7 +63,7 @@ def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
             needed,
             device,
             what=f"the average geometry of {size} inputs, in groups",
-            hint="draw fewer networks than inputs, whose gradients are kept instead",
+            hint="draw fewer networks than inputs, whose gradients are stored instead",
         )
     except ValueError as error:
         raise penchant.Error(str(error)) from None

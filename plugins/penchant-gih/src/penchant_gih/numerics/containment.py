@@ -26,9 +26,9 @@ def containment(groups: Sequence[Tensor], table: Tensor, rank: int) -> Corr:
     corners = [group[:rank, :rank] for group in groups]
     inner = inner_products(corners)
 
-    def statistic(keep: list[int]) -> float:
-        inside = distinct_mean(inner, keep)
-        whole = distinct_mean(table, keep)
+    def statistic(chosen: list[int]) -> float:
+        inside = distinct_mean(inner, chosen)
+        whole = distinct_mean(table, chosen)
         # An unbiased squared norm of few networks may be negative.
         if whole > 0:
             return math.sqrt(max(0.0, inside) / whole)

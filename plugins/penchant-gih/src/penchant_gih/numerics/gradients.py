@@ -54,11 +54,11 @@ def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = Fal
         return first_output(found)
 
     def total(state: State, x: Tensor) -> Tensor:
-        # Rows do not mix: the sum keeps them apart.
+        # Rows do not mix: the gradient of the sum is that of each.
         return outputs(state, x).sum()
 
     def own(state: State, x: Tensor) -> Tensor:
-        # One backward pass an output; of each only the gradient by its own input is kept.
+        # One backward pass per output; of each only the gradient by its own input is used.
         values, pull, *_ = vjp(lambda inputs: outputs(state, inputs), x)
         unit = torch.eye(
             len(values),

@@ -41,19 +41,19 @@ class Projected:
         self.table = inner_products(self.products)
         self.trace = float(self.matrix().trace())
 
-    def matrix(self, keep: Sequence[int] | None = None) -> Tensor:
-        """G S G, from all pairs of different groups among `keep`."""
-        chosen = self._chosen(keep)
+    def matrix(self, chosen: Sequence[int] | None = None) -> Tensor:
+        """G S G, from all pairs of different groups among `chosen`."""
+        numbers = self._chosen(chosen)
         total = torch.zeros_like(self.products[0])
-        for number in chosen:
+        for number in numbers:
             total += self.products[number]
-        return total / len(chosen)
+        return total / len(numbers)
 
-    def squared_norm(self, keep: Sequence[int] | None = None) -> float:
-        """|G S G|^2 from quadruples of different groups among `keep`."""
+    def squared_norm(self, chosen: Sequence[int] | None = None) -> float:
+        """|G S G|^2 from quadruples of different groups among `chosen`."""
         # Four different groups: no noise is met twice.
         disjoint = []
-        for a, b in combinations(self._chosen(keep), 2):
+        for a, b in combinations(self._chosen(chosen), 2):
             first, second = self.pairs[a], self.pairs[b]
             if not set(first) & set(second):
                 product = self.table[a, b]
@@ -96,16 +96,16 @@ class Projected:
             table: <A_p, A_q> (groups, groups).
         """
 
-        def statistic(keep: list[int]) -> float:
+        def statistic(chosen: list[int]) -> float:
             values = []
-            for pair in self._chosen(keep):
+            for pair in self._chosen(chosen):
                 own = self.pairs[pair]
-                others = [group for group in keep if group not in own]
+                others = [group for group in chosen if group not in own]
                 values += [float(against[group, pair]) for group in others]
             # A_p is never multiplied with its own group of G.
             product = sum(values) / len(values)
-            norm = distinct_mean(table, keep)
-            return cosine(product, norm, self.squared_norm(keep))
+            norm = distinct_mean(table, chosen)
+            return cosine(product, norm, self.squared_norm(chosen))
 
         corr = jackknifed(statistic, self.count)
         # Both errors are too large.
@@ -122,29 +122,29 @@ class Projected:
 
         def statistic(networks: list[int], groups: list[int]) -> float:
             pairs = self._chosen(groups)
-            chosen = forms[networks][:, pairs]
-            product = float(chosen.mean())
+            block = forms[networks][:, pairs]
+            product = float(block.mean())
             norm = distinct_mean(table, networks)
             return cosine(product, norm, self.squared_norm(groups))
 
         # The two kinds of networks are independent: leave out one of either kind at a time.
         networks = list(range(len(forms)))
         groups = list(range(self.count))
-        over_networks = jackknifed(lambda keep: statistic(keep, groups), len(networks))
-        over_groups = jackknifed(lambda keep: statistic(networks, keep), len(groups))
+        over_networks = jackknifed(lambda chosen: statistic(chosen, groups), len(networks))
+        over_groups = jackknifed(lambda chosen: statistic(networks, chosen), len(groups))
         # Both biases are taken away.
         plain = statistic(networks, groups)
         value = over_networks.value + over_groups.value - plain
         stderr = math.hypot(over_networks.stderr, over_groups.stderr)
         return Corr(value, stderr)
 
-    def _chosen(self, keep: Sequence[int] | None) -> list[int]:
-        """Numbers of the pairs whose groups are both kept."""
+    def _chosen(self, chosen: Sequence[int] | None) -> list[int]:
+        """Numbers of the pairs whose groups are both chosen."""
         # A pair counts where both its groups do.
-        if keep is None:
+        if chosen is None:
             return list(range(len(self.pairs)))
-        kept = set(keep)
-        return [number for number, pair in enumerate(self.pairs) if kept.issuperset(pair)]
+        groups = set(chosen)
+        return [number for number, pair in enumerate(self.pairs) if groups.issuperset(pair)]
 
 
 def corrected_stderr(statistic: Callable[[list[int]], float], groups: int) -> float:
@@ -159,8 +159,8 @@ def corrected_stderr(statistic: Callable[[list[int]], float], groups: int) -> fl
     """
 
     def corrected(others: list[int]) -> float:
-        def among(keep: list[int]) -> float:
-            groups = [others[each] for each in keep]
+        def among(chosen: list[int]) -> float:
+            groups = [others[each] for each in chosen]
             return statistic(groups)
 
         # The same correction, of one group fewer.

@@ -42,10 +42,10 @@ def velocities(gradients: Tensor) -> Velocities:
         cross = squared_products(gradients[after], gradients[before]).cpu()
         pairs.append((cross, tables[after], tables[before]))
 
-    def path(keep: list[int]) -> float:
+    def path(chosen: list[int]) -> float:
         total = 0.0
         for products in pairs:
-            means = [distinct_mean(table, keep) for table in products]
+            means = [distinct_mean(table, chosen) for table in products]
             corr = cosine(*means)
             total += 1 - corr
         return total

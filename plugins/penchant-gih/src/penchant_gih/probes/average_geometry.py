@@ -56,7 +56,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     null = _null(directions, context, options)
     spectra = directions.left_out_spectra()
     assert spectra is not None  # `_answer` and `_of_gradients` see to it
-    arrays = _arrays(directions, spectra, null, options.keep)
+    arrays = _arrays(directions, spectra, null, options.store_directions)
     quantities = _quantities(directions, spectra, null)
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
@@ -86,7 +86,7 @@ def _arrays(
     found: Directions,
     spectra: Tensor,
     null: Tensor | None,
-    keep: int | None,
+    count: int | None,
 ) -> dict[str, Any]:
     """G and its pairs, with errors from groups of the networks, and the null's eigenvalues."""
     arrays: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def _arrays(
         arrays["geometry-stderr"] = _entry_stderr(found.groups)
     arrays["eigenvalues"] = found.eigenvalues
     arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
-    arrays["directions"] = found.vectors[:keep]
+    arrays["directions"] = found.vectors[:count]
     if null is not None:
         edges = [null.min(), null.max()]
         arrays["null-edges"] = torch.stack(edges)

@@ -22,7 +22,7 @@ from penchant_gih.shared.preferred_directions import chosen_indices, preferred_d
 from penchant_gih.shared.right_answers import right_answers
 
 OUTPUTS = 2
-SHOWN = 400  # test samples kept for the picture
+SHOWN = 400  # test samples stored for the picture
 
 
 def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:

@@ -30,7 +30,7 @@ from penchant_gih.shared.missing import missing_names
 from penchant_gih.shared.probing import BATCH_NORM, with_statistics
 from penchant_gih.shared.training_steps import chosen_steps
 
-LARGEST = 2**30  # numbers kept of all Hessians together
+LARGEST = 2**30  # numbers stored of all Hessians together
 TERMS = ("first", "second", "geometry")
 
 
@@ -204,12 +204,12 @@ def _row(terms: dict[str, Tensor]) -> dict[str, float]:
     traces = _traces(terms["first"] + terms["second"])
     other_traces = _traces(terms["geometry"])
 
-    def null_among(keep: list[int]) -> RotatedCorr:
-        trace, other = float(traces[keep].mean()), float(other_traces[keep].mean())
-        return rotated(trace, other, distinct_mean(whole, keep), distinct_mean(own, keep), size)
+    def null_among(chosen: list[int]) -> RotatedCorr:
+        trace, other = float(traces[chosen].mean()), float(other_traces[chosen].mean())
+        return rotated(trace, other, distinct_mean(whole, chosen), distinct_mean(own, chosen), size)
 
     null = null_among(list(range(count)))
-    null_error = jackknifed(lambda keep: null_among(keep).null, count).stderr
+    null_error = jackknifed(lambda chosen: null_among(chosen).null, count).stderr
     return {
         "corr-g": corr.value,
         "corr-g-stderr": corr.stderr,
@@ -239,10 +239,10 @@ def second_share(inner: Tensor, whole: Tensor) -> Corr:
         whole: <H_i, H_j>.
     """
 
-    def squared(keep: list[int]) -> float:
-        below = distinct_mean(whole, keep)
+    def squared(chosen: list[int]) -> float:
+        below = distinct_mean(whole, chosen)
         if below > 0:
-            return distinct_mean(inner, keep) / below
+            return distinct_mean(inner, chosen) / below
         return math.nan
 
     count = len(inner)
@@ -253,7 +253,7 @@ def second_share(inner: Tensor, whole: Tensor) -> Corr:
         others = [other for other in everything if other != each]
         squares.append(squared(others))
     if all(square > 0 for square in squares):
-        return jackknifed(lambda keep: math.sqrt(squared(keep)), count)
+        return jackknifed(lambda chosen: math.sqrt(squared(chosen)), count)
     square = jackknifed(squared, count)
     if math.isnan(square.value):
         return square

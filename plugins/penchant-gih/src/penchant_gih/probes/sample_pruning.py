@@ -79,7 +79,7 @@ def _scores(
     return scores(matrix_of(geometry), inputs), stderr
 
 
-def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
+def highest_scores(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
     """Indices, ascending, of the samples left after a share of every class is taken out.
 
     Args:
@@ -88,19 +88,19 @@ def keep_highest(score: Tensor, labels: Tensor, fraction: float) -> Tensor:
         fraction: The share.
     """
     # Within each class, so that classes stay balanced.
-    kept = []
+    chosen = []
     for label in labels.unique():
         of_class = labels == label
         own = of_class.nonzero().flatten()
         # The lowest first; of equal ones, the first.
         lowest = score[own].argsort(stable=True)
         dropped = _dropped(len(own), fraction)
-        kept.append(own[lowest][dropped:])
-    together = torch.cat(kept)
+        chosen.append(own[lowest][dropped:])
+    together = torch.cat(chosen)
     return together.sort().values
 
 
-def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor:
+def random_choice(labels: Tensor, fraction: float, generator: Generator) -> Tensor:
     """As many of every class, chosen at random.
 
     Larger shares take out what smaller ones do and more.
@@ -110,7 +110,7 @@ def keep_random(labels: Tensor, fraction: float, generator: Generator) -> Tensor
         generator=generator,
         device="cpu",
     ).to(labels.device)
-    return keep_highest(score, labels, fraction)
+    return highest_scores(score, labels, fraction)
 
 
 def _dropped(count: int, fraction: float) -> int:
@@ -119,24 +119,24 @@ def _dropped(count: int, fraction: float) -> int:
 
 
 def right_pruned(context: penchant.Context, item: Any) -> dict[str, Tensor]:
-    """On which test samples networks are right that were trained on what was kept."""
+    """On which test samples networks are right that were trained on the chosen samples."""
     begin = functools.partial(_learner, context)
     return measured(context, item, begin, _right)
 
 
 def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
-    """A network, and the samples that are kept for it."""
-    # Which samples are kept follows from scores, or from the training's number.
+    """A network, and the samples that are chosen for it."""
+    # Which samples are chosen follows from scores, or from the training's number.
     data = context.data
     training = item["training"]
     fraction = item["fraction"]
     labels = data.train.labels
     if item["random"]:
         stream = context.generator("random samples", training)
-        kept = keep_random(labels, fraction, stream)
+        chosen = random_choice(labels, fraction, stream)
     else:
-        kept = keep_highest(context.shared["scores"], labels, fraction)
-    samples = data.train.select(kept)
+        chosen = highest_scores(context.shared["scores"], labels, fraction)
+    samples = data.train.select(chosen)
     network = context.network(training)
     return Learner(network, samples, (training,), data.test)
 

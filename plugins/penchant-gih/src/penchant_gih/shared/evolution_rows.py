@@ -84,9 +84,9 @@ def row_of(
     changes = difference.table()
     corr_gsg = projected.corr_of_same if same_networks else projected.corr
 
-    def label_effect(keep: list[int]) -> float:
-        changed = distinct_mean(changes, keep)
-        return changed / distinct_mean(table, keep)
+    def label_effect(chosen: list[int]) -> float:
+        changed = distinct_mean(changes, chosen)
+        return changed / distinct_mean(table, chosen)
 
     return Row(
         corr_s=corr_with_fixed(products, table, squared),

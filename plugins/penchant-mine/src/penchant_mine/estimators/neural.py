@@ -207,7 +207,7 @@ def _report(
     if diverged:
         networks = options.trainings + options.null_trainings
         doubts.append(
-            f"{diverged} of {networks} networks diverged; their best state before that was kept"
+            f"{diverged} of {networks} networks diverged; their best state before that was used"
         )
     return Information(
         value=value,

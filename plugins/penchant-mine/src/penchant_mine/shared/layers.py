@@ -36,7 +36,7 @@ def activations(
     # A hook sees what the layer gives, however the network calls it.
     calls: list[Any] = []
     handle = modules[layer].register_forward_hook(lambda module, given, out: calls.append(out))
-    kept = []
+    rows = []
     # Samples go through some at a time.
     try:
         for number, chunk in enumerate(inputs.split(CHUNK)):
@@ -46,10 +46,10 @@ def activations(
             out = calls[-1] if calls else None
             if positions is not None:
                 out = _at_positions(out, positions.split(CHUNK)[number], layer)
-            kept.append(_rows(out, layer, len(chunk)))
+            rows.append(_rows(out, layer, len(chunk)))
     finally:
         handle.remove()
-    return torch.cat(kept)
+    return torch.cat(rows)
 
 
 def _at_positions(out: Any, positions: Tensor, layer: str) -> Any:

@@ -54,7 +54,7 @@ def estimate(
 
 
 def _a_shard(networks: int) -> int:
-    """At least four networks per shard and at most 64 shards: each keeps a matrix on the disk."""
+    """At least four networks per shard and at most 64 shards: each stores a matrix on disk."""
     fewest = math.ceil(networks / 64)
     return max(4, fewest)
 

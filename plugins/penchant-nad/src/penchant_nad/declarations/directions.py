@@ -100,7 +100,9 @@ class Nad(penchant.Probe):
     }
 
     networks: int = penchant.option(200, "fresh networks", at_least=2)
-    keep: int | None = penchant.option(None, "leading directions stored; None: all", at_least=1)
+    store_directions: int | None = penchant.option(
+        None, "leading directions stored; None: all", at_least=1
+    )
     store_matrix: bool = penchant.option(False, "store the second moment")
     samples: int = penchant.option(
         1000, "samples at which gradients of one trained network are taken", at_least=16

@@ -37,13 +37,13 @@ def left_out_spectra(
         return None
     # The first `uneven` groups have one vector more: the last ones that were added.
     uneven = sum(counts) - fewest * len(counts)
-    kept = latest[len(latest) - uneven :]
+    extra = latest[len(latest) - uneven :]
     spectra = []
     for number in range(len(counts)):
         moment = groups.whole(without=number)
         # Put back what this group has and others lack.
         if number < uneven:
-            moment.add(kept[number : number + 1])
+            moment.add(extra[number : number + 1])
         values = torch.linalg.eigvalsh(moment.matrix(centred=centred))
         spectra.append(values.flip(0)[:rank])
     return torch.stack(spectra)

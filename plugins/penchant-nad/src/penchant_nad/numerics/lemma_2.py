@@ -93,10 +93,10 @@ def tightness(
     slopes, sizes = slopes[1::2], sizes[1::2]
     pairs = len(slopes)
 
-    def ratio(keep: np.ndarray) -> float:
-        mean = measured[keep].mean(0)
+    def ratio(chosen: np.ndarray) -> float:
+        mean = measured[chosen].mean(0)
         # An odd number of networks leaves the measured side one that is in no pair.
-        paired = keep[:pairs]
+        paired = chosen[:pairs]
         bound, _ = lemma_bound(
             slopes[paired],
             sizes[paired],

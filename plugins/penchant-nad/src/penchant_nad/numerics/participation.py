@@ -40,9 +40,9 @@ def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:
     eigenvalues nothing is left but rounding, so what they would do is not known, and is NaN.
     """
     # Zeros tell where at least one spectrum has ended.
-    kept = torch.stack([without_rounding(spectrum) for spectrum in spectra])
+    cleaned = torch.stack([without_rounding(spectrum) for spectrum in spectra])
     errors = np.asarray(jackknife(spectra))
-    gone = (kept == 0).any(0).cpu().numpy()
+    gone = (cleaned == 0).any(0).cpu().numpy()
     return np.where(gone, np.nan, errors)
 
 

@@ -306,7 +306,7 @@ def loss_curves(
         y = _signs((trainings, batch), generator)
         x[..., frequency] += classes.epsilon * y
 
-        # One step of SGD; the trainings are independent, so the sum of losses keeps them apart.
+        # One step of SGD; the gradient of the sum of losses is that of each training.
         theta, phi = theta.requires_grad_(), phi.requires_grad_()
         output = pooled_output(theta, phi, response, x, stride)
         loss = (y - output).square().mean(1)

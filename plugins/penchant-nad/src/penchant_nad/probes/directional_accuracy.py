@@ -141,11 +141,11 @@ def _trained_together(context: penchant.Context, learners: list[Learner]) -> Row
     training = train_together(context, learners)
     losses = np.zeros((len(learners), training.total), np.float32)
 
-    def keep(number: int, step: int, loss: float) -> None:
+    def record(number: int, step: int, loss: float) -> None:
         # After an early stop the last loss stands for the rest.
         losses[number, step - 1 :] = loss
 
-    training.run(losses=keep)
+    training.run(losses=record)
     rows = []
     for network, learner, own in zip(training.networks(), learners, losses):
         loss, train_accuracy = evaluate(network, learner.samples, loss=context.training.loss)

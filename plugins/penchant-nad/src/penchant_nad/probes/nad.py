@@ -37,7 +37,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
     _warn_of_unseen_inputs(moment, context)
     arrays: dict[str, Tensor | np.ndarray] = {
         "eigenvalues": participation.without_rounding(moment.eigenvalues),
-        "directions": moment.vectors[: options.keep],
+        "directions": moment.vectors[: options.store_directions],
     }
     # How sure eigenvalues are, where the estimator tells.
     left_out = moment.left_out_spectra()
@@ -112,13 +112,13 @@ def _warn_of_few_networks(
     size = found.vectors.shape[1]
     if found.networks < size and found.squared_norms is not None:
         # An estimate that is centred has one direction less.
-        kept = len(found.eigenvalues)
+        estimated = len(found.eigenvalues)
         above = quantities["directions-above-null"].value
         drawn = "samples" if context.network_kind == "trained" else "networks"
         counts = f"{found.networks} {drawn} for {size} inputs"
         context.warn(
-            f"{counts}: at most {kept} directions can be estimated; {above:.0f} of them lie above "
-            "the null"
+            f"{counts}: at most {estimated} directions can be estimated; {above:.0f} of them lie "
+            "above the null"
         )
 
 

@@ -40,11 +40,11 @@ class Pair(NamedTuple):
 
     def without(self, group: int) -> Pair:
         """The other groups."""
-        keep = list(range(len(self.first)))
-        keep.remove(group)
+        others = list(range(len(self.first)))
+        others.remove(group)
         return self._replace(
-            first=self.first[keep],
-            second=self.second[keep],
+            first=self.first[others],
+            second=self.second[others],
         )
 
     def overlap(self) -> Tensor:

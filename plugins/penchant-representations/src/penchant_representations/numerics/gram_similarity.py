@@ -84,8 +84,8 @@ def roots(K: Tensor) -> list[Tensor]:
     roots = []
     for each in K:
         values, vectors = torch.linalg.eigh(each)
-        kept = values > values[-1] * len(each) * torch.finfo(torch.float32).eps
-        scaled = vectors[:, kept] * values[kept].sqrt()
+        nonzero = values > values[-1] * len(each) * torch.finfo(torch.float32).eps
+        scaled = vectors[:, nonzero] * values[nonzero].sqrt()
         roots.append(scaled / scaled.norm())
     return roots
 

@@ -1,6 +1,6 @@
 """Gram matrices of what layers give for a batch of samples, layer by layer as the batch passes.
 
-Features are never kept: a hook turns what a layer gives into the inner products of its samples,
+Features are never stored: a hook turns what a layer gives into the inner products of its samples,
 around their mean over the batch. What a layer gives at several positions, those of an image or the
 tokens of a sequence, is one long vector (`flatten`) or its mean over positions (`mean`).
 """

@@ -78,10 +78,10 @@ def chain_of(network: nn.Module) -> Chain | None:
             # its forward pass may use its layers in any way
             return None
     # layers that change nothing but the shape are no links of the chain
-    kept = [layer for layer in layers if not isinstance(layer, (nn.Flatten, nn.Identity))]
-    if not _alternates(kept):
+    relevant = [layer for layer in layers if not isinstance(layer, (nn.Flatten, nn.Identity))]
+    if not _alternates(relevant):
         return None
-    return _linear_layers(kept)
+    return _linear_layers(relevant)
 
 
 def _alternates(layers: list[nn.Module]) -> bool:
@@ -164,9 +164,9 @@ def _with_zeros(knots: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     inner = merged[1:-1]
     is_new = inner > merged[:-2]
     before_end = inner < merged[-1]
-    kept = torch.ones(len(merged), device=knots.device, dtype=torch.bool)
-    kept[1:-1] = is_new & before_end
-    return merged[kept], both[kept]
+    distinct = torch.ones(len(merged), device=knots.device, dtype=torch.bool)
+    distinct[1:-1] = is_new & before_end
+    return merged[distinct], both[distinct]
 
 
 def on_grid(values: Tensor, length: float) -> PiecewiseLinear:

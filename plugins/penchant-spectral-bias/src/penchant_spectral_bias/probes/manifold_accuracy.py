@@ -67,7 +67,7 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         conventions={
             "null": "accuracies: the commonest class of the training samples; decay of networks: "
             "the same networks before training",
-            "radial spectrum": "of the probability of class 1 on a square of split 3.2, mean taken "
+            "radial spectrum": "of the probability of class 1 on a square of side 3.2, mean taken "
             "off, Hann window",
             "plane": f"logits at {plane[0]['petals']} petals, frequency {plane[0]['frequency']}; "
             "all networks learnt the same target",
@@ -220,10 +220,10 @@ def _grid(count: int, device: torch.device) -> Tensor:
 
 
 def _line(count: int, device: torch.device) -> Tensor:
-    """Coordinates of rows and columns; the last split of the square is its first."""
+    """Coordinates of rows and columns; the last side of the square is its first."""
     numbers = torch.arange(count, device=device, dtype=torch.float64)
     width = 2 * BOX
-    # counted from the first split
+    # counted from the first side
     positions = width * numbers / count
     return -BOX + positions
 
@@ -406,7 +406,7 @@ def _is_rounding(logits: Tensor, frequencies: Tensor, zeta: Tensor) -> Tensor:
     # a probability is a quarter as steep as its logit
     largest = logits.abs().amax((-2, -1))
     rounding = torch.finfo(logits.dtype).eps * largest / 4
-    floor = rounding_floor(frequencies, rounding, grid=logits.shape[-1], split=2 * BOX)
+    floor = rounding_floor(frequencies, rounding, grid=logits.shape[-1], side=2 * BOX)
     return (zeta <= ROUNDING * floor).any(-1)
 
 

@@ -138,7 +138,7 @@ def without_groups(
 
 def among(
     K: Tensor,
-    kept: Tensor,
+    chosen: Tensor,
     *,
     outputs: int,
 ) -> Tensor:
@@ -147,9 +147,9 @@ def among(
     four = K.reshape(samples, outputs, samples, outputs)
 
     # rows first, then columns
-    rows = four[kept]
-    both = rows[:, :, kept]
-    size = len(kept) * outputs
+    rows = four[chosen]
+    both = rows[:, :, chosen]
+    size = len(chosen) * outputs
     return both.reshape(size, size)
 
 
@@ -175,12 +175,12 @@ def summary_stderr(
     """
     count, outputs = targets.shape
     replicates: dict[str, list[float]] = {}
-    for kept in without_groups(count, groups, device=K.device):
-        block = among(K, kept, outputs=outputs)
-        fewer = [_within(k, len(kept), count, outputs) for k in ratios]
+    for chosen in without_groups(count, groups, device=K.device):
+        block = among(K, chosen, outputs=outputs)
+        fewer = [_within(k, len(chosen), count, outputs) for k in ratios]
         summary = summarise(
             block,
-            targets[kept],
+            targets[chosen],
             centring=centring,
             ratios=fewer,
         )
@@ -189,7 +189,7 @@ def summary_stderr(
             replicates.setdefault(f"trace-ratio-{k}", []).append(numbers[f"trace-ratio-{own}"])
 
         # a trace is a sum over samples: that of fewer is scaled up to all
-        numbers["trace"] *= count / len(kept)
+        numbers["trace"] *= count / len(chosen)
         for name in ("effective-rank", "cka", "cka-uncentred", "trace"):
             replicates.setdefault(name, []).append(numbers[name])
     errors = {}
@@ -202,7 +202,7 @@ def summary_stderr(
 
 def _within(
     k: int,
-    kept: int,
+    left: int,
     count: int,
     outputs: int,
 ) -> int:
@@ -211,8 +211,8 @@ def _within(
     The same number, but for those that fewer samples do not have: all of these together are 1
     whatever the kernel, and would call T_k certain. Then it is the same share of them.
     """
-    there = (kept - 1) * outputs
-    return k if k < there else round(k * kept / count)
+    there = (left - 1) * outputs
+    return k if k < there else round(k * left / count)
 
 
 class LayerSummary(NamedTuple):
@@ -249,8 +249,8 @@ def summarise_layers(
     everything = torch.arange(count, device=device)
     whole = _layer_numbers(kernels, targets, everything, centring=centring)
     replicates = []
-    for kept in without_groups(count, groups, device=device):
-        numbers = _layer_numbers(kernels, targets, kept, centring=centring)
+    for chosen in without_groups(count, groups, device=device):
+        numbers = _layer_numbers(kernels, targets, chosen, centring=centring)
         replicates.append(numbers)
     errors = np.asarray(jackknife(np.stack(replicates)))
     return LayerSummary(whole[0], errors[0], whole[1], errors[1])
@@ -259,20 +259,20 @@ def summarise_layers(
 def _layer_numbers(
     kernels: Mapping[str, Tensor],
     targets: Tensor,
-    kept: Tensor,
+    chosen: Tensor,
     *,
     centring: str,
 ) -> np.ndarray:
     """Alignment and trace (2, layers) among some samples; traces are scaled up to all."""
     count, outputs = targets.shape
-    goal = centred_targets(targets[kept], centring)
+    goal = centred_targets(targets[chosen], centring)
     numbers = []
     for K in kernels.values():
-        block = among(K, kept, outputs=outputs).double()
+        block = among(K, chosen, outputs=outputs).double()
         block = centre(block, outputs=outputs, centring=centring)
 
         # of fewer samples, scaled up to all
-        trace = float(block.trace()) * count / len(kept)
+        trace = float(block.trace()) * count / len(chosen)
         numbers.append((aligned(block, goal), trace))
     return np.array(numbers).T
 

@@ -129,9 +129,9 @@ def positive_part(
         dtype: What their matrix was computed in; None is the type of the eigenvalues.
     """
     rounding = torch.finfo(dtype or values.dtype).eps * len(vectors)
-    kept = values > rounding * values.max()
-    positive = values[kept]
-    theirs = vectors[:, kept]
+    nonzero = values > rounding * values.max()
+    positive = values[nonzero]
+    theirs = vectors[:, nonzero]
 
     # torch gives the smallest first
     return positive.flip(0), theirs.flip(1)

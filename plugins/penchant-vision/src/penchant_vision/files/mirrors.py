@@ -91,7 +91,7 @@ def fetch_archive(
     with _locked(folder):
         if all((folder / member).exists() for member in members):
             return  # another process was faster
-        # Everything is in one archive, which is not kept.
+        # Everything is in one archive, which is deleted.
         (name,) = MIRRORS[dataset].files
         archive = _download(dataset, name, folder)
         _unpack(archive, folder, members)

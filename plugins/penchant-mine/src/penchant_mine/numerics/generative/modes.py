@@ -115,15 +115,15 @@ def train_digit_network(
         generator: For its weights and batches.
 
     Returns:
-        The network, and how often it is right about all channels of samples kept from training.
+        The network, and how often it is right about all channels of held-out samples.
     """
     count, depth = inputs.shape[:2]
     positions = [DIGITS ** (depth - 1 - position) for position in range(depth)]
     digits = torch.stack(
         [labels // position % DIGITS for position in positions], 1
     )  # (samples, channels)
-    # A tenth of the samples is kept from training, to say how good it is.
-    kept = max(1, count // 10)
+    # A tenth of the samples is held out, to say how good it is.
+    held_out = max(1, count // 10)
     # The seed of the stream makes the weights, the stream itself the batches.
     network = constructed(
         lambda: digit_network(inputs.shape[2:], channels), generator.initial_seed()
@@ -132,7 +132,7 @@ def train_digit_network(
 
     def batch() -> tuple[Tensor, Tensor]:
         rows = torch.randint(
-            kept,
+            held_out,
             count,
             (BATCH,),
             generator=generator,
@@ -147,7 +147,7 @@ def train_digit_network(
         steps=steps,
         learning_rate=LEARNING_RATE,
     )
-    right = digit_judge(network)(inputs[:kept]) == labels[:kept]
+    right = digit_judge(network)(inputs[:held_out]) == labels[:held_out]
     return network, float(right.double().mean())
 
 

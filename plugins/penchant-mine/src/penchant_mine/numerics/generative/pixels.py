@@ -1,4 +1,4 @@
-"""Images as generative models take them, and how many samples are kept for figures."""
+"""Images as generative models take them, and how many samples are stored for figures."""
 
 from __future__ import annotations
 

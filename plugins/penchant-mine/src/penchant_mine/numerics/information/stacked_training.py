@@ -58,7 +58,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training found, one number per network: `best_step` is that of the kept state."""
+    """What a training found, one number per network: `best_step` is that of the best state."""
 
     held_out: Tensor
     training: Tensor
@@ -231,13 +231,13 @@ class _Weights:
         newest = [parameter.detach() for parameter in self.learning.values()]
         torch._foreach_lerp_(list(self.averaged.values()), newest, weight)
 
-    def keep(self, better: Tensor) -> None:
+    def update_best(self, better: Tensor) -> None:
         """The averages of these networks (networks,) are the best so far."""
-        for name, kept in self.best.items():
-            # Networks keep their best states one by one; a mask as index would have to be counted.
-            further = [1] * (kept.ndim - 1)
+        for name, best in self.best.items():
+            # Best states are updated network by network; a mask as index would have to be counted.
+            further = [1] * (best.ndim - 1)
             chosen = better.reshape(-1, *further)
-            self.best[name] = torch.where(chosen, self.averaged[name], kept)
+            self.best[name] = torch.where(chosen, self.averaged[name], best)
 
 
 class _Loop:
@@ -285,7 +285,7 @@ class _Loop:
         self._step_scores = compiled(stack.scores, device, steps=recipe.steps)
 
     def advance(self, rows: Tensor) -> None:
-        """One step of all networks; the sum of their losses keeps their gradients apart."""
+        """One step of all networks; the gradient of the sum of losses is that of each."""
         shifts = shifts_for(rows.shape[1], self.recipe.shifts)
         x, z = self.pairing.pick(rows)
         state = {**self.weights.buffers, **self.weights.learning}
@@ -294,11 +294,11 @@ class _Loop:
         loss = self.bound.loss(joint, marginal)
         # A network that diverges must not take the others along.
         finite = torch.isfinite(loss)
-        kept = torch.where(finite, loss, 0.0)
-        self.weights.update(kept.sum())
+        losses = torch.where(finite, loss, 0.0)
+        self.weights.update(losses.sum())
 
     def check(self, step: int) -> Tensor:
-        """Judge the averaged weights on the stopping block and keep those that are better."""
+        """Judge the averaged weights on the stopping block and store those that are better."""
         # Checks are frequent, so they use fewer marginal pairs.
         marginals = min(STOPPING_MARGINALS, self.recipe.marginals)
         shifts = shifts_for(self.rows.stopping.shape[1], marginals)
@@ -312,7 +312,7 @@ class _Loop:
         better = smooth > self.best_value  # never true for what is not a number
         self.best_value = torch.where(better, smooth, self.best_value)
         self.best_step = torch.where(better, step, self.best_step)
-        self.weights.keep(better)
+        self.weights.update_best(better)
         contributions = self.bound.contributions(joint, marginal, shifts)
         variance = contributions.var(1) / contributions.shape[1]
         self._count_gain(variance.mean() / len(variance))
@@ -335,7 +335,7 @@ class _Loop:
         return held_out_scores(self.stack, {**self.weights.buffers, **state}, x, z, shifts)
 
     def _judged(self, rows: Tensor) -> _Judged:
-        """What the kept states give on these rows."""
+        """What the best states give on these rows."""
         count = rows.shape[1]
         shifts = shifts_for(count, self.recipe.marginals)
         joint, marginal = self._scores(self.weights.best, rows, shifts)
@@ -353,7 +353,7 @@ class _Loop:
         return float((judged.value - fewer).mean())
 
     def finish(self, steps: int, curve: Tensor) -> Trained:
-        """Values and errors of the kept states, on held-out and as many training samples."""
+        """Values and errors of the best states, on held-out and as many training samples."""
         count = self.rows.test.shape[1]
         # As many training samples as held-out ones, so that both are as noisy.
         held_out = self._judged(self.rows.test)
