@@ -32,7 +32,7 @@ class NoiseReaction(penchant.Probe):
     arrays = {"reactions": "the same for every network"}
     target = run
 
-    networks: int = penchant.option(16, "networks drawn", at_least=2)
+    networks: int = penchant.option(16, "fresh networks", at_least=2)
     scale: float = penchant.option(1.0, "standard deviation of the noise", above=0)
 
 

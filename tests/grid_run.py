@@ -89,7 +89,7 @@ class Alignment(penchant.Probe):
     arrays = {"correlations": "of every network"}
     presets = {"quick": {}}
 
-    networks: int = penchant.option(24, "networks drawn", at_least=2)
+    networks: int = penchant.option(24, "fresh networks", at_least=2)
 
 
 def norms(options, context):

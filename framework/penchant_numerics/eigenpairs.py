@@ -353,7 +353,7 @@ def block_krylov_pairs(
     Args:
         A: The operator.
         count: How many pairs.
-        generator: For the block V, drawn in double precision.
+        generator: For the block V, sampled in double precision.
         passes: Products with a block after which the search ends, converged or not.
         tolerance: Residual, relative to the largest value, of a pair that has converged.
         extra: Vectors of the block beyond the requested ones.

@@ -1,6 +1,6 @@
 """Ensembles: many networks of one architecture with their parameters stacked along a first axis.
 
-Network i is one definite network however it is drawn. Drawing replays, network by network, the
+Network i is one definite network however it is sampled. Sampling replays, network by network, the
 in-place random operations that construction makes on each parameter, which is bit-identical to
 constructing and much faster; the first network and another one are made both ways and compared,
 and where they differ (an initialisation that cannot be replayed) networks are constructed and
@@ -27,7 +27,7 @@ State = dict[str, Tensor]
 
 
 class Drawable(Protocol):
-    """What is drawn from: `context.architecture` is one."""
+    """What is sampled from: `context.architecture` is one."""
 
     def seed_of(self, index: int) -> int:
         """What the random numbers of network `index` are seeded with."""
@@ -42,7 +42,7 @@ class Ensemble:
     Args:
         module: A network of the architecture; its own parameters are not used.
         state: Parameters and buffers by name, (networks, *shape).
-        drawer: How they were drawn, `replayed` or `constructed`.
+        sampler: How they were sampled, `replayed` or `constructed`.
     """
 
     def __init__(self, module: nn.Module, state: State, sampler: str) -> None:
@@ -61,7 +61,7 @@ class Ensemble:
             kind = tensor.dtype
             if tensor.is_floating_point():
                 kind = dtype
-            # from pinned memory the copy goes on while networks are drawn
+            # from pinned memory the copy goes on while networks are sampled
             state[name] = tensor.to(device, kind, non_blocking=tensor.is_pinned())
         module = self.module.to(device, dtype)
         return Ensemble(module, state, self.sampler)
@@ -159,12 +159,12 @@ def draw(
     `drawing` says, each with a generator of its own, which changes no bit of them.
 
     Args:
-        architecture: What is drawn from.
+        architecture: What is sampled from.
         indices: Which networks.
         prepare: What is done with the module, such as `safety.safe`; it may change its code.
 
     Returns:
-        The ensemble; its `drawer` says how it was drawn.
+        The ensemble; its `sampler` says how it was sampled.
     """
     seeds = [architecture.seed_of(index) for index in indices]
     known = _known(architecture, seeds[0])
@@ -195,10 +195,10 @@ def draw_ahead(
     *,
     prepare: Callable[[nn.Module], nn.Module] | None = None,
 ) -> Iterator[Ensemble]:
-    """Ensembles of blocks of networks; the next is drawn meanwhile, where `drawing` says so.
+    """Ensembles of blocks of networks; the next is sampled meanwhile, where `drawing` says so.
 
     Args:
-        architecture: What is drawn from.
+        architecture: What is sampled from.
         blocks: Numbers of the networks of each.
         prepare: What is done with each module.
 
@@ -230,7 +230,7 @@ def draw_ahead(
         ahead = begin(first)
         for block in waiting:
             ensemble = ahead.result()
-            # networks that must be constructed are not drawn beside the caller
+            # networks that must be constructed are not sampled beside the caller
             if ensemble.sampler == "constructed":
                 yield ensemble
                 ahead = begin(block)
@@ -246,7 +246,7 @@ def drawing(threads: int, *, ahead: bool = False, pinned: bool = False) -> Itera
 
     Args:
         threads: How many.
-        ahead: Whether the next networks are drawn while a device works on others.
+        ahead: Whether the next networks are sampled while a device works on others.
         pinned: Into memory that a GPU copies from by itself.
 
     Yields:
@@ -263,7 +263,7 @@ def parameter_count(architecture: Drawable, index: int = 0) -> int:
     """How many parameters a network of an architecture has.
 
     Args:
-        architecture: What is drawn from.
+        architecture: What is sampled from.
         index: The network that is built where none was built before.
     """
     seed = architecture.seed_of(index)
@@ -297,7 +297,7 @@ Plan = list[Operation]
 
 
 class _Known(NamedTuple):
-    """How an architecture is drawn."""
+    """How an architecture is sampled."""
 
     module: nn.Module
     plan: Plan | None  # None where networks must be constructed
@@ -305,7 +305,7 @@ class _Known(NamedTuple):
 
 
 class _Drawing(NamedTuple):
-    """How networks are drawn; see `drawing`."""
+    """How networks are sampled; see `drawing`."""
 
     threads: int = 1
     ahead: bool = False
@@ -321,7 +321,7 @@ _OTHER = 0x5DEECE66D  # makes another seed of one
 
 
 def _known(architecture: Drawable, seed: int) -> _Known:
-    """How an architecture is drawn: found out once, with two networks that are made both ways."""
+    """How an architecture is sampled: found out once, with two networks that are made both ways."""
     # bindings of one component are made and forgotten; shape and outputs tell them apart
     owner = getattr(architecture, "component", architecture)
     shape = getattr(architecture, "shape", None)
@@ -467,8 +467,8 @@ def replay(plan: Plan, constants: State, seeds: Sequence[int]) -> State:
         generator = torch.Generator(device="cpu")
         generator.manual_seed(seeds[number])
         for name, function, arguments, random in plan:
-            drawn = {"generator": generator} if random else {}
-            function(state[name][number], *arguments, **drawn)
+            sampled = {"generator": generator} if random else {}
+            function(state[name][number], *arguments, **sampled)
 
     # one after another, or by threads
     count = len(seeds)

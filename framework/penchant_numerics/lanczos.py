@@ -272,12 +272,12 @@ def random_starts(
     *,
     generator: torch.Generator,
 ) -> Tensor:
-    """Gaussian vectors, drawn one after another on the CPU: more of them extend fewer.
+    """Gaussian vectors, sampled one after another on the CPU: more of them extend fewer.
 
     Args:
         count: How many.
         like: The operator they are for.
-        generator: What they are drawn from.
+        generator: What they are sampled from.
 
     Returns:
         Rows (count, size).

@@ -15,7 +15,7 @@ from torch import Tensor
 # inputs up to which a moment is stored in groups: eight matrices of this size are 256 MiB
 _LARGEST_GROUPED = 2048
 _BLOCK = 32  # vectors that are added to a group at once
-_SIMULATED = 1024  # vectors of the null that are drawn at once
+_SIMULATED = 1024  # vectors of the null that are sampled at once
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
@@ -333,14 +333,14 @@ def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Ten
 
     Drawn on the CPU, so that they are the same for every device.
     """
-    drawn = torch.randn(
+    sampled = torch.randn(
         len(squared_norms),
         size,
         generator=generator,
         device="cpu",
         dtype=torch.float64,
     )
-    rows = drawn.to(squared_norms.device, squared_norms.dtype)
+    rows = sampled.to(squared_norms.device, squared_norms.dtype)
     scales = squared_norms.sqrt() / rows.norm(dim=1)
     scaled: Tensor = rows * scales[:, None]
     return scaled

@@ -288,12 +288,12 @@ def from_scipy(
 
 
 def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
-    """Rows of independent random signs, drawn on the CPU: the same for every device.
+    """Rows of independent random signs, sampled on the CPU: the same for every device.
 
     Args:
         count: How many rows.
         like: The operator they are for.
-        generator: What they are drawn from.
+        generator: What they are sampled from.
 
     Returns:
         Rows (count, size) of -1 and 1.

@@ -518,7 +518,7 @@ def heat_map(
     """
     axes = axes or _one_panel()
     axes.set_facecolor("#e6e6e6")
-    drawn = axes.imshow(
+    image = axes.imshow(
         np.asarray(values, dtype=np.float64),
         origin="lower",
         aspect="auto",
@@ -531,7 +531,7 @@ def heat_map(
     _few_positions(axes.yaxis, rows, 6)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     if bar:
-        axes.figure.colorbar(drawn, ax=axes, label=label)
+        axes.figure.colorbar(image, ax=axes, label=label)
     return _figure_of(axes)
 
 

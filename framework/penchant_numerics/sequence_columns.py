@@ -5,10 +5,10 @@ with outputs (k,), each a combination <u_k, f> with fixed weights u_k (positions
 
 - `loss_gradients`: k = 1, u = dL/df at the labels. The output's gradient is that of the loss.
 - `gauss_newton_columns`: u are the columns of the root L of the loss's Hessian, one for every
-  position and class, while these are at most 1,000. Beyond, labels y_t are drawn from the network's
-  probabilities and u = p - e_y at all positions at once: E[u u^T] = L L^T, because draws at
-  different positions are independent. This never takes a pass per class.
-- `sampled_outputs`: u picks single outputs (position, class), drawn at random.
+  position and class, while these are at most 1,000. Beyond, labels y_t are sampled from the
+  network's probabilities and u = p - e_y at all positions at once: E[u u^T] = L L^T, because
+  samples at different positions are independent. This never takes a pass per class.
+- `sampled_outputs`: u picks single outputs (position, class), sampled at random.
 
 With half the squared error as loss, the Gauss-Newton matrix of such a function is the sum of its
 gradients' outer products: with the scaling here it is that of the sequences (exactly, or in
@@ -30,7 +30,7 @@ from penchant_numerics.sequences import IGNORED, are_sequences, positions_counte
 from torch import Generator, Tensor, nn
 
 DRAWS = 16  # of the labels of a sequence, where there are more
-_CHUNK = 8  # sequences per pass, where labels are drawn
+_CHUNK = 8  # sequences per pass, where labels are sampled
 
 # takes the outputs (m, positions, C) of sequences and their numbers, and gives (m, k)
 Combine = Callable[[Tensor, Tensor], Tensor]
@@ -155,16 +155,16 @@ def gauss_newton_columns(
     if generator is None:
         raise ValueError(
             f"{shape.numel()} positions x classes of a sequence are more than {MOST_OUTPUTS}, so "
-            "that labels are drawn: expected a generator, found None"
+            "that labels are sampled: expected a generator, found None"
         )
     scale = scale / count**0.5
     if loss == "squared-error":
         return _random_signs(network, inputs, counted, scale, count, generator)
 
-    drawn = drawn_labels(network, inputs, count, generator=generator)
-    drawn = drawn.masked_fill(~counted[:, None], IGNORED)
+    sampled = drawn_labels(network, inputs, count, generator=generator)
+    sampled = sampled.masked_fill(~counted[:, None], IGNORED)
     convention = f"{count} draws of the labels of each sequence from the network's probabilities"
-    return _losses(network, inputs, drawn, scale), convention
+    return _losses(network, inputs, sampled, scale), convention
 
 
 def convex_columns(network: nn.Module, data: Sequence[Tensor], *, loss: str) -> OfSequences:
@@ -210,11 +210,11 @@ def _random_signs(
         device="cpu",
         dtype=torch.int8,
     )
-    drawn = 2 * bits - 1
-    drawn = drawn.to(inputs.device) * counted[:, None, :, None]
+    sampled = 2 * bits - 1
+    sampled = sampled.to(inputs.device) * counted[:, None, :, None]
 
     def combine(outputs: Tensor, chosen: Tensor) -> Tensor:
-        signs = drawn[chosen].to(outputs.dtype)
+        signs = sampled[chosen].to(outputs.dtype)
         return scale * torch.einsum("nktc,ntc->nk", signs, outputs)
 
     convention = f"{count} draws of random signs for the outputs of each sequence"
@@ -228,7 +228,7 @@ def sampled_outputs(
     count: int,
     generator: Generator,
 ) -> OfSequences:
-    """Some outputs (n, count) of each sequence, at positions and classes drawn at random.
+    """Some outputs (n, count) of each sequence, at positions and classes sampled at random.
 
     Args:
         network: A network with outputs (samples, positions, C).

@@ -655,7 +655,7 @@ def permutation_null(
     """
     draws_of_null = []
     for stream in _streams_of(generator, draws):
-        # drawn on the CPU, the same for every device
+        # sampled on the CPU, the same for every device
         order = torch.randperm(len(values), generator=stream, device="cpu")
         permuted = values[order.to(values.device)]
         draws_of_null.append(_numbers(statistic(permuted)))
@@ -683,7 +683,7 @@ def rotation_null(
     """
     values = []
     for stream in _streams_of(generator, draws):
-        # drawn on the CPU, the same for every device
+        # sampled on the CPU, the same for every device
         rotation = random_rotation(len(matrix), generator=stream)
         rotation = rotation.to(matrix)
         turned = rotation @ matrix @ rotation.T

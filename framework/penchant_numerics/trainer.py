@@ -196,7 +196,7 @@ class Trainer:
             group["lr"] = rate
 
     def _shuffled(self, epoch: int) -> Tensor | None:
-        """The order of samples in an epoch, drawn on the CPU; None where batches are whole."""
+        """The order of samples in an epoch, sampled on the CPU; None where batches are whole."""
         if self.recipe.batch == 0:
             return None
         # the same however the training came here

@@ -3,7 +3,7 @@
 import penchant_testing as testing
 import torch
 
-# Networks as they are drawn: trainings are what the other tests are about.
+# Networks at initialisation: trainings are what the other tests are about.
 DRAWN = {"steps": 0, "weight_decay": 1e-3}
 FEW = {"lanczos_steps": 8, "grid_points": 16, "per_class": 4, "training": DRAWN}
 PRODUCTS = {**FEW, "exact_limit": 0}
@@ -85,7 +85,7 @@ WITHOUT_NULL = {
     "logistic-theory": {"critical-deviation": "a threshold, not a measurement"},
 }
 
-# Networks as they are drawn, and labels that know nothing of the samples.
+# Networks at initialisation, and labels that know nothing of the samples.
 UNTRAINED = {
     "dataset": {"name": "import", "factory": shuffled_samples},
     "training": DRAWN,

@@ -8,7 +8,7 @@ CLAIMS = {
     "grid_points": 16,
     "lanczos_steps": 8,
     "permutations": 2,
-    "training": {"steps": 0},  # networks as they are drawn
+    "training": {"steps": 0},  # networks at initialisation
 }
 SMALL = {**CLAIMS, "per_class": 2, "lanczos_steps": 4}
 
@@ -43,7 +43,7 @@ def shuffled_samples(generator):
     return (inputs, labels[order]), (test_inputs, test_labels[test_order])
 
 
-# Networks as they are drawn, and labels that know nothing of the samples.
+# Networks at initialisation, and labels that know nothing of the samples.
 NO_EFFECT = {
     "dataset": {"name": "import", "factory": shuffled_samples},
     "training": {"steps": 0},

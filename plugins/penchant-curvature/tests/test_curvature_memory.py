@@ -22,7 +22,7 @@ COMPARISONS = ("last-error-kfac", "last-error-cfac", "mean-error-kfac", "cfac-be
 
 
 def measured(**options):
-    """The probe, small, on a network as it is drawn: two layers, 18 samples of three classes."""
+    """The probe, small, on a network at initialisation: two layers, 18 samples of three classes."""
     small = {
         "per_class": 6,
         "grid_points": 64,

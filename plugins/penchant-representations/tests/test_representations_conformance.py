@@ -6,7 +6,7 @@ import penchant_testing as testing
 import torch
 from torch import nn
 
-# Networks as they are drawn, and a short training.
+# Networks at initialisation, and a short training.
 DRAWN = {"training": {"steps": 0}}
 SHORT = {"training": {"steps": 5, "batch": 30}}
 FEW = {"samples": 30, "groups": 3, "shuffles": 3, "neighbours": 2}

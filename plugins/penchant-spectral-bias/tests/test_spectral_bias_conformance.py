@@ -274,7 +274,7 @@ NO_EFFECT = {
         "architecture": imported(white),
         "training": SLOW,
     },
-    # as they are drawn
+    # at initialisation
     "frequency-robustness": {
         **SIX,
         "deltas": [0.0, 0.5, 1.0],

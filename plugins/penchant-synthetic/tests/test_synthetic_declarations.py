@@ -35,7 +35,7 @@ def test_other_forms_conform():
     testing.check_dataset(
         "gaussian", covariance=[[2.0, 1.0], [1.0, 2.0]], input_shape=(2,), train=100, test=100
     )
-    testing.check_dataset("peak", drawn=False, embedding="coordinates", input_shape=(1, 4, 4))
+    testing.check_dataset("peak", random=False, embedding="coordinates", input_shape=(1, 4, 4))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ test_conforms = testing.conformance(
 
 
 def test_nothing_is_drawn_where_all_samples_are_taken():
-    testing.check_dataset("digits", drawn=False, pad=9)
+    testing.check_dataset("digits", random=False, pad=9)
 
 
 @pytest.mark.parametrize(

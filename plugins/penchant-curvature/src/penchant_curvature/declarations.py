@@ -134,7 +134,7 @@ class CurvatureProxies(penchant.Probe):
 
     Of sequences with a label at every position, `per_class` is their number altogether, CFAC and
     cosines of classes are left out, and errors of proxies have a standard error over sequences;
-    beyond 1,000 positions x classes the matrices are by labels drawn from the network.
+    beyond 1,000 positions x classes the matrices use labels that the network samples.
 
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 11 and 12. The paper does not give the number of samples; here it is 80 per class,

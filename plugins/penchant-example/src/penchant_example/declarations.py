@@ -58,4 +58,4 @@ class OutputSpread(penchant.Probe):
     arrays = {"means": "mean output of every network"}
     presets = {"quick": {"networks": 64}}
 
-    networks: int = penchant.option(64, "networks drawn", at_least=2)
+    networks: int = penchant.option(64, "fresh networks", at_least=2)

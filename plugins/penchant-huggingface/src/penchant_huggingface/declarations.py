@@ -19,7 +19,7 @@ TASKS = (
 
 @attrs.frozen
 class HuggingFace(penchant.Architecture):
-    """Any model of transformers: by its name from the local cache, or drawn from a configuration.
+    """Any model of transformers: by name from the local cache, or fresh from a configuration.
 
     Vocabulary, classes, channels and image size come from the data. The output is the model's
     `logits`: of a language model (positions, vocabulary), with a loss at every position. Attention
@@ -49,7 +49,7 @@ class HuggingFace(penchant.Architecture):
         'fields of the configuration, each "name=value" with a TOML value, such as "n_layer=2"',
     )
     pretrained: bool = penchant.option(
-        True, "with model: take its weights; else networks are drawn from its configuration"
+        True, "with model: take its weights; else networks are initialised from its configuration"
     )
     task: str = penchant.option(
         "auto",
@@ -93,8 +93,8 @@ class Texts(penchant.Dataset):
         "bytes, characters (those of the training split), or a folder or tokenizer.json on disk",
     )
     length: int = penchant.option(64, "tokens of a sequence", at_least=1)
-    train: int = penchant.option(256, "training sequences, drawn by the seed", at_least=1)
-    test: int = penchant.option(64, "test sequences, drawn by the seed", at_least=1)
+    train: int = penchant.option(256, "training sequences, chosen by the seed", at_least=1)
+    test: int = penchant.option(64, "test sequences, chosen by the seed", at_least=1)
     task: str = penchant.option(
         "next-token",
         "labels; next-token: the next one, at every position; masked-token: 15 % of tokens are "

@@ -16,8 +16,8 @@ class RepresentationSimilarity(penchant.Probe):
     of a network and all layers of a second one: of itself, of another seed, of another
     architecture, or of the network where its training started. Samples are cut into `groups`
     minibatches: HSIC is averaged over them, which stays unbiased, and a jackknife leaves each out,
-    so that memory does not grow with the samples. Nulls: shuffled samples, and both networks as
-    they were drawn.
+    so that memory does not grow with the samples. Nulls: shuffled samples, and both networks at
+    initialisation.
 
     Corresponding layers are those of the same depth; in one network, neighbours. The second network
     is trained by the same recipe on the same data.
@@ -42,13 +42,13 @@ class RepresentationSimilarity(penchant.Probe):
     quantities = {
         "{measures}": "mean over corresponding layers; null: shuffled samples",
         "{measures}-last": "of the last layers; null: shuffled samples",
-        "{measures}-gain": "mean over corresponding layers, less that of the networks as drawn",
+        "{measures}-gain": "mean over corresponding layers, minus that at initialisation",
         "{measures}-identified": "share of layers whose most similar layer of the second network "
         "is the corresponding one; null: one of its layers by chance",
     }
     arrays = {
         "{measures}-layers": "similarity (layers, second layers)",
-        "{measures}-untrained": "the same of both networks as drawn",
+        "{measures}-untrained": "the same of both networks at initialisation",
         "{measures}-null": "of corresponding layers with shuffled samples, mean over shuffles",
         "steps": "steps of the training that are compared: the last, or the first and the last",
         "corresponding": "pairs of layers that correspond, by their numbers (pairs, 2)",
@@ -69,7 +69,7 @@ class RepresentationSimilarity(penchant.Probe):
     second: str = penchant.option(
         "itself",
         "second network: itself, another seed of the architecture, `other`, or the start of the "
-        "training (the first state of a trajectory, else the network as drawn)",
+        "training (the first state of a trajectory, else the network at initialisation)",
         choices=("itself", "seed", "other", "start"),
     )
     other: str = penchant.option("", 'another architecture, such as "mlp:widths=[64]"')
@@ -85,7 +85,7 @@ class RepresentationSimilarity(penchant.Probe):
         choices=("flatten", "mean"),
     )
     samples: int = penchant.option(
-        2000, "samples, drawn from `split`; all where there are fewer", at_least=8
+        2000, "random samples of `split`; all where there are fewer", at_least=8
     )
     split: str = penchant.option("test", "where samples are from", choices=("train", "test"))
     groups: int = penchant.option(

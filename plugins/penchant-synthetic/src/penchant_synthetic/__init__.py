@@ -1,4 +1,4 @@
-"""Datasets with a known law, drawn from a seed; this module is all that discovery imports."""
+"""Datasets with a known law, sampled from a seed; this module is all that discovery imports."""
 
 import penchant
 

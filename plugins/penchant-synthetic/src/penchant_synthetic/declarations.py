@@ -90,7 +90,7 @@ class Gaussian(RenamedOptions):
     """Normal inputs with independent random labels: x ~ scale * N(0, C).
 
     The covariance C is a symmetric positive semi-definite matrix over the flattened input, or the
-    identity. Labels are two classes drawn at random, exactly balanced.
+    identity. Labels are two classes sampled at random, exactly balanced.
 
     Reference: the velocity experiments of "Geometric Inductive Biases of Deep Networks: The Role of
     Data and Architecture".
@@ -159,7 +159,7 @@ class GaussianMixture(RenamedOptions):
 class Sinusoids(RenamedOptions):
     """A sum of sinusoids on a line: y = sum_i A_i sin(2 pi k_i z + phi_i) at z = j/N.
 
-    Phases are drawn from the seed. The endpoint is excluded, so that whole frequencies are exact
+    Phases are sampled from the seed. The endpoint is excluded, so that whole frequencies are exact
     bins of the discrete Fourier transform. As many test samples lie half-way between the training
     samples. `draw` chooses the phases: draws of one seed differ in nothing else.
 

@@ -120,7 +120,7 @@ def check_architecture(
     outputs: int = 2,
     **options: Any,
 ) -> None:
-    """Fits its shape, is drawn the same for the same index and otherwise for another, no trace.
+    """A network fits its shape, depends only on its index, and building it changes no global state.
 
     Args:
         name: Its name.
@@ -137,17 +137,17 @@ def check_architecture(
         again = bound(0).state_dict()
         other = bound(1).state_dict()
     for key, tensor in one.items():
-        assert torch.equal(tensor, again[key]), f"{name}: network 0 was drawn differently again"
+        assert torch.equal(tensor, again[key]), f"{name}: network 0 was sampled differently again"
     differs = any(not torch.equal(tensor, other[key]) for key, tensor in one.items())
     assert differs, f"{name}: networks 0 and 1 are the same"
 
 
-def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
+def check_dataset(name: str, *, random: bool = True, **options: Any) -> Any:
     """Loads the same samples for the same seed and others for another; leaves no trace.
 
     Args:
         name: Its name.
-        drawn: Is anything about it random? If not, another seed gives the same samples.
+        random: Whether its samples depend on the seed. If not, another seed gives the same samples.
         **options: Its options.
 
     Returns:
@@ -169,13 +169,13 @@ def check_dataset(name: str, *, drawn: bool = True, **options: Any) -> Any:
         assert same_inputs, f"{name}: other {split} inputs for the same seed"
         same_labels = torch.equal(one.labels, two.labels)
         assert same_labels, f"{name}: other {split} labels for the same seed"
-    # Another seed draws others, unless nothing is drawn.
+    # Another seed draws others, unless nothing is sampled.
     one, two = first.train, other.train
     alike = one.inputs.shape == two.inputs.shape
     equal = alike and torch.equal(one.inputs, two.inputs)
     equal = equal and torch.equal(one.labels, two.labels)
     comparison = "the same" if equal else "other"
-    assert equal != drawn, f"{name}: another seed gave {comparison} samples"
+    assert equal != random, f"{name}: another seed gave {comparison} samples"
     return first
 
 

@@ -213,7 +213,7 @@ def _of_a_declaration(registration: Registration) -> Iterator[Property]:
 
 
 def _of_an_axis(registration: Registration, arguments: Mapping[str, Any]) -> Iterator[Property]:
-    """Networks are drawn, samples loaded, estimates made, jobs executed."""
+    """Build networks, load samples, estimate, execute jobs."""
     of = label(registration)
     name = registration.component.name
     kind = registration.component.kind

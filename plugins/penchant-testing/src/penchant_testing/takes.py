@@ -82,11 +82,11 @@ def _saved(name: str, arguments: Mapping[str, Any], folder: Path) -> list[str]:
     """Files of two networks of the architecture, which stand for states of a training."""
     import torch
 
-    drawn = context(name, folder / "drawn", **arguments)
+    fresh = context(name, folder / "fresh", **arguments)
     files = []
     for number, step in enumerate(STATES):
         path = folder / f"step-{step}.pt"
-        torch.save(drawn.network(number).state_dict(), path)
+        torch.save(fresh.network(number).state_dict(), path)
         files.append(str(path))
     return files
 

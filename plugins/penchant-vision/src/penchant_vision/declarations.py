@@ -153,7 +153,7 @@ class Kmnist(IdxImages):
 class StackedMnist(penchant.Dataset):
     """Three MNIST digits as the channels of one image, 3 x 28 x 28: 1000 modes.
 
-    The label is the three digits read as a number. Digits are drawn with replacement; test images
+    The label is the three digits read as a number. Digits are sampled with replacement; test images
     are stacked from MNIST's test digits. Files: as for mnist.
 
     Reference: Metz, Poole, Pfau, Sohl-Dickstein, "Unrolled Generative Adversarial Networks", ICLR
@@ -169,7 +169,7 @@ class StackedMnist(penchant.Dataset):
         False,
         "download missing files of MNIST into root from the official mirror",
     )
-    # How much is drawn.
+    # How much is sampled.
     train: int = penchant.option(128000, "training images", at_least=1)
     test: int = penchant.option(26000, "test images", at_least=1)
 

@@ -123,11 +123,11 @@ def _randomize(
     """Draw a share of the labels anew; those of a smaller share are among those of a larger."""
     count = len(labels)
     order = torch.randperm(count, generator=generator, device="cpu")
-    drawn = torch.randint(classes, (count,), generator=generator, device="cpu")
-    # Whatever the share, as much is drawn: only how much of it is used differs.
+    sampled = torch.randint(classes, (count,), generator=generator, device="cpu")
+    # Whatever the share, as much is sampled: only how much of it is used differs.
     changed = order[: round(share * count)]
     labels = labels.clone()
-    labels[changed] = drawn[changed]
+    labels[changed] = sampled[changed]
     return labels
 
 
@@ -204,7 +204,7 @@ def _conventions(options: Images) -> dict[str, str]:
     if options.random_labels:
         share = f"{options.random_labels:g}"
         conventions["random labels"] = (
-            f"{share} of the training labels, drawn uniformly over all classes"
+            f"{share} of the training labels, sampled uniformly over all classes"
         )
     if options.resize is not None:
         conventions["resize"] = "bilinear, antialiased"

@@ -1,4 +1,4 @@
-"""How weights are drawn: in place, from the global generator, in construction order."""
+"""Initialisation of weights: in place, from the global generator, in construction order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def normal(std: float) -> Rule:
 
 
 def convolutions_by_fan_out(layer: nn.Module) -> None:
-    """Convolutions N(0, 2 / (kernel area * outputs)), biases zero; linear layers stay as drawn."""
+    """Convolutions N(0, 2 / (kernel area * outputs)), biases zero; linear layers as they are."""
     if isinstance(layer, nn.Linear):
         return
     nn.init.kaiming_normal_(_weight(layer), mode="fan_out", nonlinearity="relu")

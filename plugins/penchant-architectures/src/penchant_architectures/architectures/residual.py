@@ -82,7 +82,7 @@ def residual_network(
         blocks: Basic blocks a stage.
 
     Returns:
-        The network, drawn.
+        The network.
     """
     channels, height, width = image(shape, options.name)
     layers = Layers(options)

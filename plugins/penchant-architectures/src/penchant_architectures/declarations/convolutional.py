@@ -52,7 +52,7 @@ class LeNet(Drawn):
 class VGG11(Drawn):
     """VGG11 for small images: eight 3 x 3 convolutions in five stages, then a classifier.
 
-    Images of at least 32 x 32 (any size without pooling). Convolutions are drawn from
+    Images of at least 32 x 32 (any size without pooling). Convolutions are initialised from
     N(0, 2/(9 out)) with zero biases, linear layers as in PyTorch. Without pooling the classifier
     has 512 x 32 x 32 inputs: 268 million weights. `width` makes it narrower.
 
@@ -94,8 +94,8 @@ class VGG11(Drawn):
 class VGG19(Drawn):
     """VGG19 for small images: sixteen 3 x 3 convolutions in five stages, and one linear layer.
 
-    Images of at least 32 x 32 (any size without pooling). Weights are drawn by Kaiming's normal
-    rule, N(0, 2/inputs), and biases are zero.
+    Images of at least 32 x 32 (any size without pooling). Weights are initialised by Kaiming's
+    normal rule, N(0, 2/inputs), and biases are zero.
 
     Reference: Simonyan, Zisserman (ICLR 2015), as used by Baratin et al., "Implicit Regularization
     via Neural Feature Alignment", AISTATS 2021.

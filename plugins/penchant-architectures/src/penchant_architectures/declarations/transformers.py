@@ -12,9 +12,9 @@ from penchant_architectures.declarations.drawing import ACTIVATIONS, Drawn
 class VisionTransformer(Drawn):
     """Vision transformer (pre-norm) with a class token and learned positions.
 
-    Images whose sides are multiples of `patch`. Weights are drawn by Glorot's uniform rule, biases
-    are zero, class token and positions N(0, 0.02^2), also with gaussian weights. Attention is
-    written out, so it can be differentiated twice.
+    Images whose sides are multiples of `patch`. Weights are initialised by Glorot's uniform rule,
+    biases are zero, class token and positions N(0, 0.02^2), also with gaussian weights. Attention
+    is written out, so it can be differentiated twice.
 
     Reference: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021.
     """

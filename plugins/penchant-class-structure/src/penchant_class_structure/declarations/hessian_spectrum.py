@@ -86,7 +86,7 @@ class HessianSpectrum(penchant.Probe):
     least six bins over one decade; an exponential fit is given for comparison.
 
     Of sequences with a loss at every position the mean is over positions and errors are over
-    sequences; beyond 1,000 positions x classes the trace of G is by labels drawn from the network.
+    sequences; beyond 1,000 positions x classes the trace of G uses labels that the network samples.
 
     Where labels are numbers, `per_class` is the number of samples altogether. A loss of one's own
     must be convex in the outputs for $G$, which is checked on the samples.

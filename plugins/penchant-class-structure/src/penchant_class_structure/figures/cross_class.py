@@ -51,13 +51,13 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Leading eigenvalues, log spectra with knockouts (figure 5), components over panels (6)."""
-    drawn = {
+    figures = {
         "eigenvalues": eigenvalues(result),
         "log-spectra": knockouts(result),
     }
     if "panel-steps" in result.arrays:
-        drawn["panels"] = panels(result)
-    return drawn
+        figures["panels"] = panels(result)
+    return figures
 
 
 def knockouts(result: penchant.Result) -> Figure:

@@ -23,15 +23,15 @@ _DECADES = 1e-9  # of its maximum: where a density is cut off
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Spectra (figures 3, 4, 14), what deflation does (17), and the tail of E (16)."""
-    drawn = {
+    figures = {
         "spectra": spectra(result),
         "bulk": spectra(result, zoom=True),
     }
     if "density-undeflated" in result.arrays:
-        drawn["deflation"] = deflation(result)
+        figures["deflation"] = deflation(result)
     if _prefixes(result, "log-grid"):
-        drawn["tail"] = tail(result)
-    return drawn
+        figures["tail"] = tail(result)
+    return figures
 
 
 def _prefixes(result: penchant.Result, name: str) -> list[str]:

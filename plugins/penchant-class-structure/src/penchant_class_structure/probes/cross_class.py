@@ -142,7 +142,7 @@ def _components(
 def _untrained(
     found: Structure, options: CrossClass, context: penchant.Context
 ) -> list[Components]:
-    """The same of other networks as they are drawn: classes of clustered data show there, too.
+    """The same of other networks at initialisation: classes of clustered data show there, too.
 
     None where K is not a matrix, or where every draw is the same network, such as a module of the
     user's own.
@@ -374,7 +374,7 @@ def _conventions(
         "outliers": f"{ratio} 2 to {2 * C} eigenvalues; expected {C}",
         "outliers-cross": f"{ratio} {2 * C + 1} to {2 * C**2} eigenvalues; expected {C * (C - 1)}",
         "null": f"labels permuted {options.permutations} times",
-        "null of ratios to the bulk": f"{len(untrained)} other networks as they are drawn"
+        "null of ratios to the bulk": f"{len(untrained)} other networks at initialisation"
         if untrained
         else "labels permuted, because there are no untrained networks to compare with",
         "standard errors": "over samples of the same network, to first order; of class-share by "

@@ -112,7 +112,7 @@ def component_quantities(
 
     Args:
         components: Of the network.
-        untrained: Of other networks on the same samples, as they are drawn: the null of ratios,
+        untrained: Of other networks on the same samples, at initialisation: the null of ratios,
             which have no scale; permuted classes are, where there are none.
         options: The probe's.
         context: For random numbers and warnings.

@@ -114,7 +114,7 @@ def _of_sequences(
 
 
 def _check_network(network: nn.Module, data: Data) -> None:
-    """Samples must not mix and nothing may be drawn: gradients are taken sample by sample."""
+    """Samples must not mix and nothing may be sampled: gradients are taken sample by sample."""
     try:
         check_deterministic(network, data[0])
     except NotDeterministicError as error:

@@ -54,17 +54,17 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """All figures the result has arrays for."""
-    drawn = {
+    figures = {
         "spectra-last": spectra(result, last=True),
         "spectra": spectra(result),
         "leading": leading(result),
     }
     # there are no errors where the exact matrix was too large
     if _has_exact(result):
-        drawn = {"errors": errors(result), **drawn}
+        figures = {"errors": errors(result), **figures}
     if "cosine-class" in result.arrays:
-        drawn["cosines"] = cosines(result)
-    return drawn
+        figures["cosines"] = cosines(result)
+    return figures
 
 
 def _proxies(result: penchant.Result) -> list[str]:

@@ -345,7 +345,7 @@ def _better(by_how_much: Tensor) -> Tensor:
 def _over_sequences(
     quantities: dict[str, penchant.Quantity], shards: Shards, proxies: list[str], count: int
 ) -> dict[str, penchant.Quantity]:
-    """The same errors of proxies, with what other sequences and labels drawn would change."""
+    """The same errors of proxies, with the variance over sequences and over sampled labels."""
     found = {}
     for name in proxies:
         groups = _groups(shards, f"error-{name}")

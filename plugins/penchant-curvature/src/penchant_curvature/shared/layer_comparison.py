@@ -279,14 +279,14 @@ def _beside(
 
 
 def _outputs_drawn(context: penchant.Context, data: Samples) -> bool:
-    """Are there so many positions x classes that labels are drawn from the network?"""
+    """Are there so many positions x classes that labels are sampled from the network?"""
     return (
         are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
     )
 
 
 def _drawn_again(context: penchant.Context, exact: Compared, data: Samples) -> Any:
-    """The exact curvature by other labels drawn from the network; None where none are drawn."""
+    """The exact curvature by other labels sampled from the network; None where none are sampled."""
     if not _outputs_drawn(context, data):
         return None
     others = context.scope("drawn again").estimators("curvature")
@@ -297,8 +297,8 @@ def _drawn_again(context: penchant.Context, exact: Compared, data: Samples) -> A
 def _distance(G: Any, A: Any, again: Any) -> tuple[float, float]:
     """The relative distance of A from G, and their alignment.
 
-    Labels that are drawn add to |G|^2 and to |G - A|^2 what half the squared distance of two such G
-    tells, which is taken off.
+    Sampled labels add noise to |G|^2 and to |G - A|^2. It is half the squared distance of two such
+    G, and is subtracted.
     """
     if again is None:
         return G.frobenius_distance(A, relative=True), G.alignment(A)

@@ -75,7 +75,7 @@ def _conventions(options: AverageGeometry, outputs: int) -> dict[str, str]:
     where = {
         "gaussian": f"N(0, {options.scale:g}^2 I), fresh for every network{opposite}",
         "zero": "at zero",
-        "data": "training inputs, drawn per network",
+        "data": "training inputs, sampled per network",
     }
     return {
         "geometry": "uncentred second moment of input gradients at initialisation",

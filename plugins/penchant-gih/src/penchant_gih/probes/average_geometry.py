@@ -46,10 +46,10 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
         narrower = context.scope(outputs=scalar_outputs(context))
         directions = _answer(narrower, options.networks)
     rank, size = directions.vectors.shape
-    drawn = "networks" if rows is None else "samples"
+    noun = "networks" if rows is None else "samples"
     if rank < size:
         context.warn(
-            f"{directions.networks} {drawn} for {size} inputs: at most {rank} directions can be "
+            f"{directions.networks} {noun} for {size} inputs: at most {rank} directions can be "
             "estimated"
         )
     # What an architecture without preferred directions would show.
@@ -73,7 +73,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     no_condition = quantities["condition"].missing
     missing = ("condition",) if no_condition else ()
     conventions = {
-        "errors": f"jackknife over groups of the {drawn}; of the condition to first order, "
+        "errors": f"jackknife over groups of the {noun}; of the condition to first order, "
         "which is up to twice too large for a nearly isotropic spectrum"
     }
     if directions.groups is None:

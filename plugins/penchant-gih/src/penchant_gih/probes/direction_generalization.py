@@ -117,14 +117,14 @@ def labelled_samples(
         if options.data == "dataset":
             inputs.append(getattr(context.data, name).inputs)
             continue
-        drawn = isotropic_inputs(
+        sampled = isotropic_inputs(
             getattr(options, name),
             direction,
             options.epsilon,
             context.architecture.shape,
             context.generator("samples", name, training),
         )
-        inputs.append(drawn.to(context.device, context.dtype))
+        inputs.append(sampled.to(context.device, context.dtype))
     labeller = Labeller(
         direction,
         options.labels,

@@ -46,14 +46,14 @@ from penchant_gih.shared.probing import (
 PROBING = {
     "gaussian": "normal inputs of each network's own, each with its opposite",
     "zero": "at zero",
-    "data": "two training inputs, drawn per network",
+    "data": "two training inputs, sampled per network",
 }
 SIZES = ("widths", "channels", "width", "hidden")  # options that are the width of an architecture
 
 
 def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Result:
     """Measure every width, or every step of training, or the initialisation alone."""
-    # Labels that are neither two classes nor numbers are refused before anything is drawn.
+    # Labels that are neither two classes nor numbers are refused before anything is sampled.
     _targets(context)
     # S is what G is projected with: that of the samples that drive the evolution.
     S = uncentred(_train(context).inputs)
@@ -249,7 +249,7 @@ def _networks(
     context: penchant.Context, indices: range, largest: int
 ) -> Iterator[tuple[list[Ensemble], range]]:
     """Networks at the initialisation, or at each step of their trainings, and their numbers."""
-    # At initialisation networks are drawn as a stack, which is much faster.
+    # At initialisation networks are sampled as a stack, which is much faster.
     options = context.options
     if options.eval_steps is None:
         calibration = None

@@ -14,7 +14,7 @@ def draw_matrix(axes: Axes, matrix: np.ndarray, label: str) -> None:
     # White is zero; few extreme entries do not set the scale.
     sizes = np.abs(matrix)
     limit = float(np.quantile(sizes, COVERED)) or float(sizes.max()) or 1.0
-    drawn = axes.imshow(
+    image = axes.imshow(
         matrix,
         cmap="RdBu_r",
         vmin=-limit,
@@ -27,7 +27,7 @@ def draw_matrix(axes: Axes, matrix: np.ndarray, label: str) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, integer=True))
     axes.figure.colorbar(
-        drawn,
+        image,
         ax=axes,
         shrink=0.85,
         label=label,

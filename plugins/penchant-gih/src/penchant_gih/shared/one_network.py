@@ -28,12 +28,12 @@ FEWEST = 2 * GROUPS  # samples: without a group there is still one for each grou
 
 
 def gradients_at_samples(options: AverageGeometry, context: penchant.Context) -> Tensor:
-    """Gradients (samples, D) of the user's network at samples drawn from its dataset."""
+    """Gradients (samples, D) of the user's network at random samples of its dataset."""
     if not context.has("dataset"):
         raise penchant.Error(
             "the geometry of one trained network is taken at samples: give it a dataset"
         )
-    samples = drawn(getattr(context.data, options.split), options.samples, context)
+    samples = random_samples(getattr(context.data, options.split), options.samples, context)
     count = len(samples.labels)
     if count < FEWEST:
         raise penchant.Error(
@@ -50,7 +50,7 @@ def gradients_at_samples(options: AverageGeometry, context: penchant.Context) ->
     return rows
 
 
-def drawn(samples: Samples, count: int, context: penchant.Context) -> Samples:
+def random_samples(samples: Samples, count: int, context: penchant.Context) -> Samples:
     """`count` samples in random order; all of them where there are fewer."""
     order = torch.randperm(
         len(samples.labels), generator=context.generator("samples"), device="cpu"

@@ -23,7 +23,7 @@ def preferred_directions(
 
     Args:
         context: Its estimator of the role `directions` is called.
-        networks: How many networks are drawn.
+        networks: How many networks are sampled.
         outputs: How many outputs they have.
         stored: A matrix (D, D) to use instead.
     """
@@ -85,7 +85,7 @@ def independent_groups(
 
     Args:
         context: Its estimator of the role `directions` is called.
-        networks: How many networks are drawn.
+        networks: How many networks are sampled.
         answer: What the estimator has answered already.
     """
     # Estimators of this plugin give groups with their answer.

@@ -42,7 +42,7 @@ def drawn_networks(
     """Networks stacked, as many at a time as their parameters allow.
 
     Args:
-        context: Its architecture is drawn from.
+        context: Its architecture is sampled from.
         indices: Numbers of the networks.
         largest: The most that are stacked.
         batch_norm: `running`, `batch` or `calibrated`.
@@ -57,9 +57,9 @@ def drawn_networks(
             yield _calibrated(context, some, calibration), some
         return
     prepare = functools.partial(safe, batch_norm=batch_norm)
-    # The next networks are drawn while the device works on some.
-    drawn = draw_ahead(context.architecture, blocks, prepare=prepare)
-    for some, networks in zip(blocks, drawn, strict=True):
+    # The next networks are sampled while the device works on some.
+    sampled = draw_ahead(context.architecture, blocks, prepare=prepare)
+    for some, networks in zip(blocks, sampled, strict=True):
         yield _as_prepared(networks).to(context.device, context.dtype), some
 
 

@@ -40,15 +40,15 @@ def filter_normalised(
     layout = Layout(parameters)
     made = []
     for value in parameters.values():
-        drawn = torch.randn(
+        sampled = torch.randn(
             (count, *value.shape), generator=generator, device="cpu", dtype=torch.float64
         ).to(value)
         if value.dim() < 2:
-            made.append(torch.zeros_like(drawn))
+            made.append(torch.zeros_like(sampled))
             continue
         own = value.flatten(1).norm(dim=1)
-        lengths = drawn.flatten(2).norm(dim=2)
+        lengths = sampled.flatten(2).norm(dim=2)
         factors = own / lengths
         ones = [1] * (value.dim() - 1)
-        made.append(drawn * factors.reshape(count, -1, *ones))
+        made.append(sampled * factors.reshape(count, -1, *ones))
     return layout.join(made, leading=1)

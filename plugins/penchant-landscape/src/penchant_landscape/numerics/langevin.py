@@ -167,8 +167,8 @@ class _Pace:
 
 def _random_share(generator: torch.Generator) -> float:
     """What a step takes of the step size."""
-    drawn = torch.rand((), generator=generator, device="cpu", dtype=torch.float64)
-    return math.exp(-SHORTEST * float(drawn))
+    uniform = torch.rand((), generator=generator, device="cpu", dtype=torch.float64)
+    return math.exp(-SHORTEST * float(uniform))
 
 
 class _Walk:
@@ -179,7 +179,7 @@ class _Walk:
         shape = (chains, len(centre))
         self._density = density
         self._generator = generator
-        # drawn on the CPU: the same for every device
+        # sampled on the CPU: the same for every device
         self._noise = torch.empty(shape, device="cpu", dtype=centre.dtype)
         self._work = torch.empty(shape, device=centre.device, dtype=centre.dtype)
         self._spare = torch.empty_like(self._work), torch.empty_like(self._work)
@@ -208,8 +208,10 @@ class _Walk:
         log_chance = (state.potential - proposed.potential + moves).double()
         # what is not finite is refused
         chance = log_chance.nan_to_num(nan=-torch.inf, posinf=-torch.inf).clamp(max=0).exp()
-        drawn = torch.rand(len(shift), generator=self._generator, device="cpu", dtype=torch.float64)
-        moved = drawn.to(shift.device) < chance
+        uniform = torch.rand(
+            len(shift), generator=self._generator, device="cpu", dtype=torch.float64
+        )
+        moved = uniform.to(shift.device) < chance
         _refuse(proposed, state, torch.nonzero(~moved)[:, 0])
         return chance, moved.double()
 

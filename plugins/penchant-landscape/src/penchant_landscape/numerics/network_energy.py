@@ -49,7 +49,7 @@ class NetworkEnergy:
         network: The network at w*, in evaluation mode; it stays as it is.
         samples: All n samples.
         loss: `cross-entropy` or `squared-error`.
-        batch: Samples of each chain in every call, drawn without repetition; None: all.
+        batch: Samples of each chain in every call, sampled without repetition; None: all.
         generator: On the CPU, for batches.
     """
 

@@ -56,7 +56,7 @@ def estimate(
         shuffled_values = kraskov(pairs.x, pairs.z[order], options.neighbours)
         return float(shuffled_values.mean())
 
-    # The first partition is drawn before the null, further ones after it.
+    # The first partition is sampled before the null, further ones after it.
     groups = min(options.subsets, len(pairs.x) // fewest)
     order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
     nulls = shuffled(with_order, pairs, options.shuffles, generator)

@@ -80,8 +80,8 @@ def _on_normal_pairs(
     x_size, z_size = math.prod(x.shape[1:]), math.prod(z.shape[1:])
     rho = correlation_for(information, min(x_size, z_size))
     generator = context.generator("calibration", turn)
-    drawn = correlated(Setting(x_size, z_size), rho, len(x), generator)
-    pairs = [each.to(x.device, x.dtype) for each in drawn]
+    sampled = correlated(Setting(x_size, z_size), rho, len(x), generator)
+    pairs = [each.to(x.device, x.dtype) for each in sampled]
     estimator = context.scope("calibration", turn).estimators("mutual-information")[number]
     before = list(context.warnings)
     estimate: Information = estimator(*pairs)

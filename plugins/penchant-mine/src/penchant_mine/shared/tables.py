@@ -19,16 +19,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Figure:
     axes = figure.subplots()
     axes.axis("off")
     shares = [count / total for count in letters]
-    drawn = axes.table(
+    table = axes.table(
         cellText=[list(row) for row in rows],
         colLabels=list(head),
         colWidths=shares,
         loc="center",
         cellLoc="left",
     )
-    drawn.auto_set_font_size(False)
-    drawn.set_fontsize(9)
-    drawn.scale(1, 1.3)
+    table.auto_set_font_size(False)
+    table.set_fontsize(9)
+    table.scale(1, 1.3)
     return figure
 
 

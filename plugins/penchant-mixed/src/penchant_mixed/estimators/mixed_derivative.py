@@ -199,8 +199,8 @@ def _unconverged(options: declarations.MixedDerivative, pairs: Eigenpairs) -> tu
 def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivative, Iterator[State]]:
     """The operator of an architecture, and the states of a shard's networks."""
     options: declarations.MixedDerivative = context.options
-    drawn = draw(context.architecture, indices, prepare=safe)
-    networks = drawn.to(context.device, context.dtype)
+    sampled = draw(context.architecture, indices, prepare=safe)
+    networks = sampled.to(context.device, context.dtype)
     point = context.shared["point"].to(context.dtype)
     # Without a step the derivative is exact.
     step = options.step if options.method == "finite-difference" else None

@@ -71,7 +71,7 @@ def _gradients_of_shards(
     networks: int,
     samplers: set[str],
 ) -> Iterator[Tensor]:
-    """Gradients (networks, D) of one shard after another; notes how networks were drawn."""
+    """Gradients (networks, D) of one shard after another; notes how networks were sampled."""
     shards = context.map(
         gradients,
         networks=networks,
@@ -150,7 +150,7 @@ def _gradient(options: GradientCovariance) -> str:
 
 
 def shared_point(options: GradientCovariance, context: penchant.Context) -> Tensor:
-    """The point of all networks, drawn once, in single precision."""
+    """The point of all networks, sampled once, in single precision."""
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
@@ -170,9 +170,9 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     rows, samplers = [], set()
     report = context.progress(len(indices), "networks of a shard")
     done = 0
-    for drawn in draw_ahead(context.architecture, blocks):
-        samplers.add(drawn.sampler)
-        for chunk in _reported_chunks(context.options, drawn):
+    for sampled in draw_ahead(context.architecture, blocks):
+        samplers.add(sampled.sampler)
+        for chunk in _reported_chunks(context.options, sampled):
             rows.append(_gradients_of(context, chunk))
             done += len(chunk)
             report(done)
@@ -182,11 +182,11 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
     }
 
 
-def _reported_chunks(options: GradientCovariance, drawn: Ensemble) -> Iterable[Ensemble]:
+def _reported_chunks(options: GradientCovariance, sampled: Ensemble) -> Iterable[Ensemble]:
     """Differences go network by network, and take long: each is reported."""
     if options.method == "autograd":
-        return [drawn]
-    return drawn.split(1)
+        return [sampled]
+    return sampled.split(1)
 
 
 def _networks_at_once(context: penchant.Context, first: int) -> int:
@@ -197,16 +197,16 @@ def _networks_at_once(context: penchant.Context, first: int) -> int:
         context.device,
         share=STACK,
     )
-    # An accelerator computes on some networks while the next ones are drawn.
+    # An accelerator computes on some networks while the next ones are sampled.
     most = SHARD if context.device.type == "cpu" else SHARD // 4
     return min(most, room)
 
 
-def _gradients_of(context: penchant.Context, drawn: Ensemble) -> Tensor:
-    """Gradients (networks, D) of drawn networks, as many passes at once as memory allows."""
+def _gradients_of(context: penchant.Context, sampled: Ensemble) -> Tensor:
+    """Gradients (networks, D) of sampled networks, as many passes at once as memory allows."""
     options: GradientCovariance = context.options
     point = context.shared["point"].to(context.dtype)
-    networks = drawn.to(context.device, context.dtype)
+    networks = sampled.to(context.device, context.dtype)
 
     def take(chunk: int) -> Tensor:
         return _take_gradients(

@@ -149,9 +149,9 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
     # A map of steps where any direction reached the loss.
     steps = result.arrays["steps-to-loss"]
     if np.isfinite(steps).any():
-        drawn = frequency_map(result, steps, label="steps to the target loss")
+        figure = frequency_map(result, steps, label="steps to the target loss")
         figures["steps-map"] = captioned(
-            drawn,
+            figure,
             f"Steps by frequency; {beside} or never reached that loss.",
             title="Steps to a small loss by frequency",
         )

@@ -127,6 +127,6 @@ def _grey_out(figure: Figure, chosen: list[int], above: int, columns: int) -> No
         line, column = divmod(number, columns)
         for panel in range(line * tall, (line + 1) * tall):
             axes = figure.axes[panel * columns + column]
-            for drawn in (*axes.images, *axes.lines):
-                drawn.set_alpha(VEIL)
+            for artist in (*axes.images, *axes.lines):
+                artist.set_alpha(VEIL)
             axes.title.set_color(FAINT)

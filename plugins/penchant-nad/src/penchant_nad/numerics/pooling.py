@@ -108,7 +108,7 @@ def simulated_accuracy(
         stride: S.
         frequency: l of the signal.
         classes: Their distance and noise.
-        simulations: Samples that are drawn.
+        simulations: Number of samples.
         generator: A generator on the CPU.
     """
     size = len(taps)
@@ -216,7 +216,7 @@ def measured_curvature(
         stride: S.
         frequency: l of the signal.
         classes: Their distance and noise.
-        simulations: Networks that are drawn, each with a sample of its own.
+        simulations: Number of networks, each with a sample of its own.
         generator: A generator on the CPU.
     """
     size = len(response)

@@ -37,6 +37,6 @@ def rank_correlation_stderr(
     ranks = rankdata(means, axis=1) - (len(order) + 1) / 2
     other = rankdata(order) - (len(order) + 1) / 2
     scale = np.linalg.norm(ranks, axis=1) * np.linalg.norm(other)
-    # Trainings drawn with replacement vary less than fresh ones by (n - 1) / n.
+    # Trainings sampled with replacement vary less than fresh ones by (n - 1) / n.
     spread = (ranks @ other / scale).std(ddof=1)
     return float(spread) * math.sqrt(trainings / (trainings - 1))

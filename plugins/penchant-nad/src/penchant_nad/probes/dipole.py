@@ -92,8 +92,8 @@ def _conventions(options: Dipole) -> dict[str, str]:
 
 def slopes_and_sizes(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """v.grad_x f and |M v| at the point, (networks, directions) each."""
-    drawn = draw(context.architecture, indices, prepare=safe)
-    networks = drawn.to(context.device, context.dtype)
+    sampled = draw(context.architecture, indices, prepare=safe)
+    networks = sampled.to(context.device, context.dtype)
     point = context.shared["point"].to(context.dtype)
     directions = context.shared["directions"].to(context.dtype)
 

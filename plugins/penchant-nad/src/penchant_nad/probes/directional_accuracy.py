@@ -35,7 +35,7 @@ Rows = list[dict[str, Any]]
 
 def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Result:
     """Train fresh networks for each direction (and number of samples)."""
-    # What cannot be is refused before networks are drawn.
+    # What cannot be is refused before networks are sampled.
     check_indices(options, context, networks=options.networks)
     basis = named_basis(options, context, networks=options.networks)
     indices = chosen_indices(options, basis)

@@ -114,8 +114,8 @@ def _warn_of_few_networks(
         # An estimate that is centred has one direction less.
         estimated = len(found.eigenvalues)
         above = quantities["directions-above-null"].value
-        drawn = "samples" if context.network_kind == "trained" else "networks"
-        counts = f"{found.networks} {drawn} for {size} inputs"
+        noun = "samples" if context.network_kind == "trained" else "networks"
+        counts = f"{found.networks} {noun} for {size} inputs"
         context.warn(
             f"{counts}: at most {estimated} directions can be estimated; {above:.0f} of them lie "
             "above the null"

@@ -87,17 +87,17 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
         moments.append(of_groups)
 
     # With one vector per network there are no more directions than networks.
-    drawn = count * options.groups
-    rank = min(size, drawn) if one_vector_each else size
+    networks = count * options.groups
+    rank = min(size, networks) if one_vector_each else size
     if rank < size:
-        counts = f"{drawn} networks for {size} inputs"
+        counts = f"{networks} networks for {size} inputs"
         context.warn(f"{counts}: at most {rank} directions can be estimated")
     labels = tuple(estimator.label for estimator in estimators)
     first, second = moments
     result = _compared(Pair(first, second, rank), labels)
     if result.quantities["corr"].missing:
         context.warn(
-            f"{drawn} networks show too little to correlate: an unbiased squared norm is not "
+            f"{networks} networks show too little to correlate: an unbiased squared norm is not "
             "positive; draw more"
         )
     return result

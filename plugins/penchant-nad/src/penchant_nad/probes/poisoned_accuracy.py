@@ -20,7 +20,7 @@ from penchant_nad.shared.image_trainings import one_channel, train_and_test
 
 def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result:
     """Train on clean images and on images with each carrier; test on clean images."""
-    # Refuse what cannot be before networks are drawn, and once more when NADs are there.
+    # Refuse what cannot be before networks are sampled, and once more when NADs are there.
     plane = one_channel(context)
     needed = carriers_needed(context.data.classes, context.architecture.shape[0])
     _check_carriers(options, needed, math.prod(plane.architecture.shape))

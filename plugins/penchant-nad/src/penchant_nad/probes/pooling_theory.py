@@ -216,7 +216,7 @@ def _correlation(
     efforts: np.ndarray,
     context: penchant.Context,
 ) -> dict[str, penchant.Quantity]:
-    """Is training slow where zeta is small? The frequencies are given, trainings are drawn."""
+    """Is training slow where zeta is small? The frequencies are given, trainings are sampled."""
     # Curves were taken at some of the frequencies only.
     followed = arrays["curve-frequencies"]
     positions = np.searchsorted(arrays["frequencies"], followed)

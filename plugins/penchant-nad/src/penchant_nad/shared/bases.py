@@ -46,7 +46,7 @@ def named_basis(
     *,
     networks: int,
 ) -> Basis:
-    """The basis that the options name; `networks` are drawn for NADs that were not stored."""
+    """The basis that the options name; `networks` are sampled for NADs that were not stored."""
     shape = context.architecture.shape
     size = math.prod(shape)
     if options.basis == "nad":
@@ -130,7 +130,7 @@ def refuse_zero(moment: Tensor, size: int) -> None:
 
 
 def most_directions(context: penchant.Context, *, networks: int) -> int:
-    """How many directions the estimator can find at most, before anything is drawn.
+    """How many directions the estimator can find at most, before anything is sampled.
 
     An estimator that takes one vector per network finds no more than there are networks.
     """
@@ -148,7 +148,7 @@ def check_indices(
     *,
     networks: int,
 ) -> None:
-    """Say before networks are drawn that a direction does not exist, or needs more of them."""
+    """Say before networks are sampled that a direction does not exist, or needs more of them."""
     if options.basis != "nad" or options.directions is not None or not options.indices:
         return
     # No basis has more vectors than the input has values.
@@ -175,8 +175,8 @@ def chosen_indices(options: BasisOptions, basis: Basis) -> list[int]:
         raise penchant.Error("indices must name at least one direction, found none")
     last = max(indices)
     if last >= count:
-        drawn = options.basis == "nad" and options.directions is None
-        hint = "; more networks give more directions" if drawn else ""
+        estimated = options.basis == "nad" and options.directions is None
+        hint = "; more networks give more directions" if estimated else ""
         raise penchant.Error(
             f"the basis {options.basis} has {count} directions, found index {last}{hint}"
         )

@@ -31,7 +31,7 @@ def frequency_map(
     figure = Figure(figsize=(5.4, 4.6) if height > 1 else (6.4, 2.2))
     axes = figure.subplots()
     axes.set_facecolor("#e6e6e6")
-    drawn = axes.imshow(
+    image = axes.imshow(
         cells,
         extent=(*_ends(width), *_ends(height)),
         origin="lower",
@@ -45,7 +45,7 @@ def frequency_map(
     if height == 1:
         axes.set_yticks([])
     figure.colorbar(
-        drawn,
+        image,
         ax=axes,
         label=label,
     )

@@ -37,18 +37,20 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _maps(result: penchant.Result) -> Figure:
     """Similarity of all layers of the first network with all of the second."""
     measures = result.options["measures"]
-    drawn = f"{measures[0]}-untrained" in result.arrays
-    rows = 2 if drawn else 1
+    untrained = f"{measures[0]}-untrained" in result.arrays
+    rows = 2 if untrained else 1
     figure = Figure(figsize=(3.6 * len(measures) + 1.2, 3.4 * rows + 0.6), layout="constrained")
     panels = figure.subplots(rows, len(measures), squeeze=False)
     for column, name in enumerate(measures):
         _map(panels[0, column], result, f"{name}-layers", TITLES[name])
-        if drawn:
-            _map(panels[1, column], result, f"{name}-untrained", f"{TITLES[name]}, as drawn")
+        if untrained:
+            _map(
+                panels[1, column], result, f"{name}-untrained", f"{TITLES[name]}, at initialisation"
+            )
     caption = (
         "Similarity of every layer of the first network (rows) with every layer of the second "
-        "(columns), from the input to the output; below: the same networks as they were drawn."
-        if drawn
+        "(columns), from the input to the output; below: the same networks at initialisation."
+        if untrained
         else "Similarity of every layer of the first network (rows) with every layer of the second."
     )
     second = result.conventions["second network"]
@@ -81,7 +83,7 @@ def _names(panel: Axes, which: str, names: tuple[str, ...]) -> None:
 
 
 def _corresponding(result: penchant.Result) -> Figure:
-    """Corresponding layers with errors, shuffled samples, and networks as drawn."""
+    """Corresponding layers with errors, shuffled samples, and networks at initialisation."""
     measures = result.options["measures"]
     figure = Figure(figsize=(3.6 * len(measures) + 1, 3.8), layout="constrained")
     panels = figure.subplots(1, len(measures), squeeze=False)[0]
@@ -92,7 +94,10 @@ def _corresponding(result: penchant.Result) -> Figure:
         first[a] if first[a] == second[b] else f"{first[a]} | {second[b]}" for a, b in zip(i, j)
     ]
     for panel, name in zip(panels, measures):
-        arrays = {f"{name}-layers": ("measured", BLUE), f"{name}-untrained": ("as drawn", GREEN)}
+        arrays = {
+            f"{name}-layers": ("measured", BLUE),
+            f"{name}-untrained": ("untrained", GREEN),
+        }
         for key, (label, colour) in arrays.items():
             if key in result.arrays:
                 values, errors = result.arrays[key][i, j], result.arrays[f"{key}-stderr"][i, j]

@@ -25,7 +25,7 @@ class Network(NamedTuple):
 
 
 def run(options: RepresentationSimilarity, context: penchant.Context) -> penchant.Result:
-    """Compare the networks, and the same networks as they were drawn."""
+    """Compare the networks, and the same networks at initialisation."""
     inputs = _samples(options, context)
     states = _ends(context)
     step, module = states[-1]
@@ -38,18 +38,18 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
     trained = _compared(first, second, pairs, inputs, context, null=True)
 
     # the same networks before they learnt anything
-    drawn = None
+    untrained = None
     if step > 0 and options.second != "start":
         others = _as_drawn(context)
         first = Network(others[0], first.layers)
         second = Network(others[1], second.layers)
-        drawn = _compared(first, second, pairs, inputs, context, null=False)
+        untrained = _compared(first, second, pairs, inputs, context, null=False)
     steps = [step for step, _ in states]
     arrays: dict[str, Any] = {"corresponding": np.array(pairs), "steps": np.array(steps)}
     quantities: dict[str, penchant.Quantity] = {}
     for name in options.measures:
-        arrays |= _arrays(name, trained, drawn)
-        quantities |= _quantities(name, trained, drawn, len(inputs), options)
+        arrays |= _arrays(name, trained, untrained)
+        quantities |= _quantities(name, trained, untrained, len(inputs), options)
     return penchant.Result(
         quantities,
         arrays,
@@ -121,7 +121,7 @@ def _second(
 
 
 def _start(states: list[tuple[int, nn.Module]], context: penchant.Context) -> nn.Module:
-    """The network where the training started: the first of several states, or as drawn."""
+    """The network where the training started: the first of several states, or at initialisation."""
     step, last = states[-1]
     start = states[0][1] if len(states) > 1 else context.network()
     pairs = zip(last.state_dict().values(), start.state_dict().values())
@@ -179,15 +179,15 @@ def _grams(network: Network, batch: Tensor, options: RepresentationSimilarity) -
         raise penchant.Error(str(error)) from None
 
 
-def _arrays(name: str, trained: Comparison, drawn: Comparison | None) -> dict[str, Any]:
+def _arrays(name: str, trained: Comparison, untrained: Comparison | None) -> dict[str, Any]:
     arrays = {
         f"{name}-layers": trained.similarity(name),
         f"{name}-layers-stderr": jackknife(trained.replicates(name)),
         f"{name}-null": trained.null(name).mean(0),
     }
-    if drawn is not None:
-        arrays[f"{name}-untrained"] = drawn.similarity(name)
-        arrays[f"{name}-untrained-stderr"] = jackknife(drawn.replicates(name))
+    if untrained is not None:
+        arrays[f"{name}-untrained"] = untrained.similarity(name)
+        arrays[f"{name}-untrained-stderr"] = jackknife(untrained.replicates(name))
     return arrays
 
 
@@ -202,7 +202,7 @@ class _Fields(TypedDict):
 def _quantities(
     name: str,
     trained: Comparison,
-    drawn: Comparison | None,
+    untrained: Comparison | None,
     count: int,
     options: RepresentationSimilarity,
 ) -> dict[str, penchant.Quantity]:
@@ -226,10 +226,10 @@ def _quantities(
             last, stderr=jackknife(each_last), **fields, **_shuffled(null[:, -1], last)
         ),
     }
-    if drawn is not None:
+    if untrained is not None:
         # on the same samples, so that what they share cancels
-        before = drawn.similarity(name)[i, j].mean()
-        gains = each - drawn.replicates(name)[:, i, j].mean(1)
+        before = untrained.similarity(name)[i, j].mean()
+        gains = each - untrained.replicates(name)[:, i, j].mean(1)
         quantities[f"{name}-gain"] = penchant.Quantity(
             value - before, stderr=jackknife(gains), null=0.0, **fields
         )

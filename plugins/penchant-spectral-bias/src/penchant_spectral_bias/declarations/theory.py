@@ -1,4 +1,4 @@
-"""Declaration of the exact Fourier analysis of networks as they are drawn."""
+"""Declaration of the exact Fourier analysis of networks at initialisation."""
 
 from __future__ import annotations
 

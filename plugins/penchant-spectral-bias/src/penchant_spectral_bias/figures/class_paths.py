@@ -30,13 +30,13 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Connected shares by kind, lengths, and a few paths as pictures."""
-    drawn = {"connected": _summary(result)}
+    figures = {"connected": _summary(result)}
     paths = result.arrays["paths"]
     # inputs that are no pictures are not drawn as such
     are_pictures = paths.ndim == 5 and paths.shape[2] in (1, 3)
     if len(paths) and are_pictures:
-        drawn["paths"] = _pictures(result)
-    return drawn
+        figures["paths"] = _pictures(result)
+    return figures
 
 
 def _summary(result: penchant.Result) -> Figure:

@@ -14,12 +14,12 @@ from penchant_spectral_bias.shared.bands import curve, stderr_of
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Spectra with the powers of the theory, on the segment and in the plane; the share."""
-    drawn = {"segment": _segment(result)}
+    figures = {"segment": _segment(result)}
     if "generic-amplitude" in result.arrays:
-        drawn["plane"] = _plane(result)
+        figures["plane"] = _plane(result)
     if "share" in result.arrays:
-        drawn["share"] = _share(result)
-    return drawn
+        figures["share"] = _share(result)
+    return figures
 
 
 def _segment(result: penchant.Result) -> Figure:

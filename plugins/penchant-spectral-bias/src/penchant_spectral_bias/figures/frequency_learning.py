@@ -28,17 +28,17 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Learnt shares, the control, amplitudes, norms and loss, predictions; flowers, if compared."""
-    drawn = {
+    figures = {
         "learnt-share": _shares(result, "learnt-share"),
         "amplitude": _amplitudes(result),
         "norms": _norms(result),
         "prediction": _predictions(result),
     }
     if "shuffled-learnt-share" in result.arrays:
-        drawn["shuffled"] = _shares(result, "shuffled-learnt-share")
+        figures["shuffled"] = _shares(result, "shuffled-learnt-share")
     if "petal-losses" in result.arrays:
-        drawn["petals"] = _petals(result)
-    return drawn
+        figures["petals"] = _petals(result)
+    return figures
 
 
 def _shares(result: penchant.Result, name: str) -> Figure:

@@ -31,11 +31,11 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Losses by amplitude and by frequency of the noise, and the best validation of each."""
-    drawn = {"best": _best(result)}
+    figures = {"best": _best(result)}
     for name in CAPTIONS:
-        drawn[f"{name}-by-amplitude"] = _curves(result, name, by="amplitudes")
-        drawn[f"{name}-by-frequency"] = _curves(result, name, by="frequencies")
-    return drawn
+        figures[f"{name}-by-amplitude"] = _curves(result, name, by="amplitudes")
+        figures[f"{name}-by-frequency"] = _curves(result, name, by="frequencies")
+    return figures
 
 
 def _curves(

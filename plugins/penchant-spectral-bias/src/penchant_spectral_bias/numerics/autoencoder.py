@@ -45,8 +45,8 @@ def reconstructions(
         # a batch, and the same with noise
         rows = torch.randint(len(flat), (count,), generator=generator, device="cpu")
         clean = flat[rows.to(flat.device)]
-        drawn = torch.randn(clean.shape, generator=generator, device="cpu")
-        disturbed = clean + noise * drawn.to(clean.device, clean.dtype)
+        sampled = torch.randn(clean.shape, generator=generator, device="cpu")
+        disturbed = clean + noise * sampled.to(clean.device, clean.dtype)
 
         optimizer.zero_grad(set_to_none=True)
         residual = network(disturbed) - clean

@@ -47,8 +47,8 @@ def normal_cloud(like: Tensor, *, generator: Generator) -> Tensor:
     covariance = centred.T @ centred / len(like)
     values, vectors = torch.linalg.eigh(covariance)
     root = vectors * values.clamp(min=0).sqrt() @ vectors.T
-    drawn = torch.randn(like.shape, generator=generator, device="cpu", dtype=torch.float64)
-    cloud = (drawn.to(like.device) @ root).to(like.dtype)
+    sampled = torch.randn(like.shape, generator=generator, device="cpu", dtype=torch.float64)
+    cloud = (sampled.to(like.device) @ root).to(like.dtype)
     away = cloud - cloud.mean(0)
     matched: Tensor = mean + away * (_spread(like) / _spread(away))
     return matched

@@ -12,20 +12,20 @@ from torch import Generator, Tensor, nn
 def unit_vector(network: nn.Module, generator: Generator) -> dict[str, Tensor]:
     """A uniformly random unit vector in parameter space, by name.
 
-    It is drawn on the CPU, the same for every device.
+    It is sampled on the CPU, the same for every device.
     """
-    drawn, squares = {}, []
+    sampled, squares = {}, []
     for name, parameter in network.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator, device="cpu")
         noise = noise.double()
-        drawn[name] = noise
+        sampled[name] = noise
         squares.append(noise.square().sum())
 
     # a normal vector over its length is uniform on the sphere
     length = torch.stack(squares).sum().sqrt()
     vector = {}
     for name, parameter in network.named_parameters():
-        unit = drawn[name] / length
+        unit = sampled[name] / length
         vector[name] = unit.to(parameter.device, parameter.dtype)
     return vector
 
@@ -73,14 +73,14 @@ def perturbed_outputs(
     # some directions at a time, and for each of these all lengths
     for start in range(0, count, chunk):
         indices = range(start, min(start + chunk, count))
-        drawn = [unit_vector(network, directions(index)) for index in indices]
+        sampled = [unit_vector(network, directions(index)) for index in indices]
         moves = {}
         for name in named:
-            moves[name] = torch.stack([vector[name] for vector in drawn])
+            moves[name] = torch.stack([vector[name] for vector in sampled])
         rows = []
         for delta in deltas:
             moved = {name: tensor + delta * moves[name] for name, tensor in named.items()}
-            rows.append(_of_each(output, moved, len(drawn)))
+            rows.append(_of_each(output, moved, len(sampled)))
         blocks.append(torch.stack(rows, dim=1))
     return torch.cat(blocks)
 

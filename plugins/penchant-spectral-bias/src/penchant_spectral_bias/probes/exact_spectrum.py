@@ -1,4 +1,4 @@
-"""The probe `exact-spectrum`: the Fourier transform of networks as drawn, from their pieces."""
+"""The probe `exact-spectrum`: the Fourier transform of untrained networks, from their pieces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WINDOWS = 24
 
 
 def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
-    """Measure networks in blocks; then parameters drawn from a box."""
+    """Measure networks in blocks; then parameters sampled from a box."""
     shards = list(context.map(measured, networks=options.networks, shard_size=BLOCK))
     rows = joined(shards, shards[0])
     # curves become arrays, numbers quantities
@@ -79,7 +79,7 @@ def _cycles(count: int) -> Tensor:
 
 
 def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
-    """Spectra and constants of some networks as they are drawn."""
+    """Spectra and constants of some networks at initialisation."""
     networks = []
     for index in indices:
         network = network_of_one_output(context, index)
@@ -291,8 +291,8 @@ def _fill(
     clip: float,
     generator: Generator,
 ) -> None:
-    """Parameters drawn uniformly from [-clip, clip], in place."""
+    """Parameters sampled uniformly from [-clip, clip], in place."""
     for parameter in network.parameters():
-        drawn = torch.rand(parameter.shape, generator=generator, device="cpu")
-        uniform = (2 * drawn - 1) * clip
+        sampled = torch.rand(parameter.shape, generator=generator, device="cpu")
+        uniform = (2 * sampled - 1) * clip
         parameter.data.copy_(uniform)

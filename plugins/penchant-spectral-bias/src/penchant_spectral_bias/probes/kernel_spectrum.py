@@ -86,7 +86,7 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
         conventions={
             "kernel": "exp(-|x - y|^2 / sigma^2), eigenvectors of the Gram matrix, descending "
             "eigenvalues, unit length",
-            "noise": "coefficients (n / N)^power on eigenvectors, signs drawn for every training",
+            "noise": "coefficients (n / N)^power on eigenvectors, signs sampled for every training",
             "null": "other trainings with the noise on a random orthonormal basis, seen in that "
             "basis: noise that grows with the number makes an order by itself",
             "validation": "mean squared error on the clean targets of the training samples",
@@ -159,9 +159,9 @@ def _noise(
     """Coefficients of the noise on the eigenvectors, with random signs."""
     options = context.options
     generator = context.generator("signs", training)
-    drawn = torch.randint(2, (count,), generator=generator, device="cpu")
+    sampled = torch.randint(2, (count,), generator=generator, device="cpu")
     # 0 and 1 are the signs -1 and 1
-    signs = (drawn * 2 - 1).to(context.device)
+    signs = (sampled * 2 - 1).to(context.device)
     sizes = rising_noise(count, options.power, device=context.device)
     noise: Tensor = options.noise_scale * sizes * signs
     return noise

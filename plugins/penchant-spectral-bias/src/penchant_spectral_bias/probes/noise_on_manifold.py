@@ -91,8 +91,8 @@ def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
 
     # white noise, the same on all of them
     generator = context.generator("targets", training)
-    drawn = torch.rand(context.options.samples, generator=generator, device="cpu")
-    targets = drawn.to(context.device, context.dtype)
+    sampled = torch.rand(context.options.samples, generator=generator, device="cpu")
+    targets = sampled.to(context.device, context.dtype)
     numbers: dict[str, Any] = {
         "reconstruction-error": error,
         "norm-ratio": _length(flat) / _length(plane),
@@ -154,8 +154,8 @@ def _plane(context: penchant.Context, training: int) -> Tensor:
     count = context.options.samples
     features = context.options.features
     generator = context.generator("plane", training)
-    drawn = torch.rand(count, features, generator=generator, device="cpu")
-    values = drawn.to(context.device, context.dtype)
+    sampled = torch.rand(count, features, generator=generator, device="cpu")
+    values = sampled.to(context.device, context.dtype)
 
     # the plane lies along the first values of the input
     size = math.prod(context.data.shape)

@@ -63,7 +63,7 @@ def alignment(K: Tensor, targets: Tensor) -> Tensor:
 
 
 def permuted(targets: Tensor, *, generator: Generator, draws: int) -> Tensor:
-    """Targets (n, C) in `draws` random orders, (draws, n, C); drawn on the CPU."""
+    """Targets (n, C) in `draws` random orders, (draws, n, C); sampled on the CPU."""
     # sorting random keys makes orders that are all equally likely
     keys = torch.rand(
         draws,

@@ -38,7 +38,7 @@ def random_features(points: Tensor, *, count: int, gamma: float, generator: Gene
 
     Reference: Rahimi and Recht, Random features for large-scale kernel machines, 2007.
     """
-    # drawn on the CPU, the same for every device
+    # sampled on the CPU, the same for every device
     normal = torch.randn(count, generator=generator, **HOST)
     uniform = torch.rand(count, generator=generator, **HOST)
 

@@ -48,18 +48,18 @@ def singular_directions(
 def random_directions(outputs: Outputs, count: int, generator: Generator) -> Iterator[Tensor]:
     """Directions (P,) that are uniform on the sphere.
 
-    They are drawn on the CPU in single precision: the same in every precision of the network.
+    They are sampled on the CPU in single precision: the same in every precision of the network.
     """
     layout = outputs.layout
     for _ in range(count):
         # normal numbers have no preferred direction
-        drawn = torch.randn(
+        sampled = torch.randn(
             layout.size,
             generator=generator,
             device="cpu",
             dtype=torch.float32,
         ).to(layout.dtype)
-        unit = drawn / drawn.norm()
+        unit = sampled / sampled.norm()
         yield unit.to(layout.device)
 
 

@@ -30,7 +30,7 @@ from penchant_tangent.numerics.margin_bounds import (
     multiclass_complexity,
     ramp_loss,
 )
-from penchant_tangent.shared.kernel_samples import drawn
+from penchant_tangent.shared.kernel_samples import sampled
 from penchant_tangent.shared.training_samples import with_random_labels
 
 MARGIN = 1.0  # at which the losses of the error's bound vanish
@@ -112,7 +112,7 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
     first = _flat(network)
 
     # the whole way
-    batch = drawn(train, options.samples, context.generator("samples", number))
+    batch = sampled(train, options.samples, context.generator("samples", number))
     way = PathLength(network, batch.inputs, eval_every=options.eval_every)
     seed = context.generator("training", number).initial_seed()
     assert context.training is not None  # the probe needs one

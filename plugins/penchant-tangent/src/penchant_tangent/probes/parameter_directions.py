@@ -21,7 +21,7 @@ from penchant_tangent.numerics.parameter_steps import (
 )
 from penchant_tangent.numerics.supernat import positive_part
 from penchant_tangent.shared.kernel_precision import precise_network, precise_values
-from penchant_tangent.shared.kernel_samples import drawn
+from penchant_tangent.shared.kernel_samples import sampled
 
 Arrays = dict[str, np.ndarray]
 
@@ -30,8 +30,8 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     """Move the parameters of the trained network along singular vectors, then at random."""
     *_, (_, network) = context.trained()
     data = context.data
-    train = drawn(data.train, options.samples, context.generator("samples"))
-    test = drawn(data.test, options.test_samples, context.generator("test samples"))
+    train = sampled(data.train, options.samples, context.generator("samples"))
+    test = sampled(data.test, options.test_samples, context.generator("test samples"))
     inputs = [precise_values(train.inputs), precise_values(test.inputs)]
     network = precise_network(network, train.inputs.device)
 

@@ -19,7 +19,7 @@ from penchant_tangent.numerics.supernat import (
     population_errors,
     positive_part,
 )
-from penchant_tangent.shared.kernel_samples import drawn, targets
+from penchant_tangent.shared.kernel_samples import sampled, targets
 
 METHODS = ("gradient-descent", "supernat")
 
@@ -55,7 +55,7 @@ def run(options: SuperNat, context: penchant.Context) -> penchant.Result:
     # features of the first training
     arrays["eigenvalues-first"] = shards[0]["eigenvalues-first"]
     arrays["eigenvalues-last"] = shards[0]["eigenvalues-last"]
-    features = "tangent features of networks as they are drawn" if given else "noisy linear problem"
+    features = "tangent features of networks at initialisation" if given else "noisy linear problem"
     return penchant.Result(
         _quantities(values),
         arrays,
@@ -92,8 +92,8 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     options = context.options
     # deep networks have eigenvalues that single precision does not tell from zero
     network = context.network(number).double()
-    train = drawn(context.data.train, options.train, context.generator("samples", number))
-    test = drawn(context.data.test, options.train, context.generator("test samples", number))
+    train = sampled(context.data.train, options.train, context.generator("samples", number))
+    test = sampled(context.data.test, options.train, context.generator("test samples", number))
     inputs = _in_double(train.inputs)
     K = tangent_kernel(network, inputs)
     K_test = tangent_kernel(network, _in_double(test.inputs), other=inputs)

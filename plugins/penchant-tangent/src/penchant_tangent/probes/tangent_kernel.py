@@ -36,10 +36,10 @@ from penchant_tangent.shared.kernel_precision import (
     whole_kernel,
 )
 from penchant_tangent.shared.kernel_samples import (
-    drawn,
     kernel_conventions,
     refuse_one_label,
     sample_numbers,
+    sampled,
     targets,
 )
 
@@ -48,7 +48,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     """Take the kernel of every layer at the end of the training; they add up to the kernel."""
     *_, (_, network) = context.trained()
     split = getattr(context.data, options.split)
-    samples = drawn(split, options.samples, context.generator("samples"))
+    samples = sampled(split, options.samples, context.generator("samples"))
     refuse_one_label(samples)
     sequences = are_sequences(samples.labels)
     if sequences:

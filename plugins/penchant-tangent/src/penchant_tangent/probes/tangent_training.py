@@ -27,9 +27,9 @@ from penchant_tangent.shared.kernel_precision import (
     whole_kernel,
 )
 from penchant_tangent.shared.kernel_samples import (
-    drawn,
     kernel_conventions,
     refuse_one_label,
+    sampled,
     targets,
 )
 from penchant_tangent.shared.training_samples import Mixture, mixture
@@ -173,14 +173,14 @@ def _batches(
             batches[name] = _own_batch(split, name, number, context)
             continue
         generator = context.generator("batch", name, number)
-        batches[name] = drawn(split, options.samples, generator)
+        batches[name] = sampled(split, options.samples, generator)
     return batches
 
 
 def _own_batch(samples: Samples, name: str, number: int, context: penchant.Context) -> Samples:
     """A batch that has no sample in common with those of other numbers."""
     size = _batch_size(samples, context)
-    all_batches = drawn(samples, len(samples.labels), context.generator("batch", name))
+    all_batches = sampled(samples, len(samples.labels), context.generator("batch", name))
     return all_batches.select(slice(number * size, (number + 1) * size))
 
 

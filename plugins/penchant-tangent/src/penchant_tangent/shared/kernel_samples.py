@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from penchant_tangent.numerics.label_alignment import targets_of
 
 
-def drawn(
+def sampled(
     samples: Samples,
     count: int,
     generator: Generator,
@@ -22,7 +22,7 @@ def drawn(
 
 
 def sample_numbers(available: int, count: int, generator: Generator) -> Tensor:
-    """The numbers of the samples that `drawn` takes, in its order."""
+    """The numbers of the samples that `sampled` takes, in its order."""
     order = torch.randperm(available, generator=generator, device="cpu")
     return order[:count]
 

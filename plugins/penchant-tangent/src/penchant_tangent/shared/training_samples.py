@@ -10,7 +10,7 @@ from penchant_numerics.data import Samples
 from torch import Generator, Tensor
 
 from penchant_tangent.declarations.training import TangentTraining
-from penchant_tangent.shared.kernel_samples import drawn
+from penchant_tangent.shared.kernel_samples import sampled
 
 
 class Mixture(NamedTuple):
@@ -36,7 +36,7 @@ def with_random_labels(
 
     The same generator gives nested choices: what is random at a small share is so at a larger one.
     """
-    # both are drawn for all samples, whatever the share
+    # both are sampled for all samples, whatever the share
     count = len(labels)
     chance = torch.rand(count, generator=generator, device="cpu")
     anew = torch.randint(
@@ -61,7 +61,7 @@ def mixture(
 
     # ordinary ones, some of which get other labels
     every = len(train.labels)
-    shuffled = drawn(train, every, context.generator("mixture", number))
+    shuffled = sampled(train, every, context.generator("mixture", number))
     count = every if options.easy_samples is None else options.easy_samples
     difficult_count = 0 if options.difficult_samples is None else options.difficult_samples
     own = difficult_count if options.difficult_data is None else 0
@@ -105,4 +105,4 @@ def _of_another_dataset(
             f"difficult_data must have inputs {data.shape} and {data.classes} classes, found "
             f"{other.shape} and {other.classes}"
         )
-    return drawn(other.train, options.difficult_samples, context.generator("difficult", number))
+    return sampled(other.train, options.difficult_samples, context.generator("difficult", number))

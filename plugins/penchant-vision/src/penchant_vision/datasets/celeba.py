@@ -24,7 +24,7 @@ UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 def load(options: CelebA, generator: Generator) -> Data:
-    """Target of the dataset `celeba`. Nothing is drawn: pictures come in their numbers' order."""
+    """Target of the dataset `celeba`. Nothing is sampled: pictures come in their numbers' order."""
     attribute_list, split_list = celeba_lists(options.root)
     missing = [path for path in (attribute_list, split_list) if not path.is_file()]
     if missing:

@@ -20,7 +20,7 @@ def load(options: Digits, generator: Generator) -> Data:
     bunch = load_digits()
     images = torch.from_numpy(bunch.images).to(torch.uint8)[:, None]
     labels = torch.from_numpy(bunch.target).to(torch.int64)
-    # Nothing is drawn: the split is the same for every seed.
+    # Nothing is sampled: the split is the same for every seed.
     held_out = _every_fifth_of_each_class(labels)
     source = Source(
         train=Pixels(images[~held_out], labels[~held_out]),

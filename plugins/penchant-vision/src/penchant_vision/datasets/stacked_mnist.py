@@ -40,7 +40,7 @@ def stack(
     count: int,
     generator: Generator,
 ) -> Samples:
-    """Images (count, 3, height, width) in [0, 1] of digits drawn with replacement; their modes."""
+    """Images (count, 3, height, width) in [0, 1] of digits chosen with replacement; their modes."""
     chosen = torch.randint(
         len(digits.images),
         (count, 3),

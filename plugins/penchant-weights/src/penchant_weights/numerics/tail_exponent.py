@@ -74,8 +74,8 @@ def _bootstrap(ordered: Array, generator: np.random.Generator) -> float:
     """The spread of the exponent over bootstrap samples, each with a window of its own."""
     exponents = []
     for _ in range(_BOOTSTRAPS):
-        drawn = np.sort(generator.choice(ordered, len(ordered)))[::-1]
-        exponents.append(_exponent(drawn[: _window(drawn)]))
+        sampled = np.sort(generator.choice(ordered, len(ordered)))[::-1]
+        exponents.append(_exponent(sampled[: _window(sampled)]))
     return float(np.std(exponents, ddof=1))
 
 

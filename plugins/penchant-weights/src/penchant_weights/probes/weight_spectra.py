@@ -105,13 +105,13 @@ def _tensors(options: WeightSpectra, context: penchant.Context) -> Iterator[tupl
 
 
 def _network(context: penchant.Context) -> Any:
-    """The network: trained where there is a dataset, the user's own as it is, else as drawn."""
+    """The network: trained if there is a dataset, the user's own as it is, else untrained."""
     try:
         *_, (_, network) = context.trained()
     except penchant.Error:
         if context.has("dataset"):
             raise
-        # without a dataset only a network of the user's own is more than drawn
+        # without a dataset only a network of the user's own is trained
         network = context.network()
     return network
 

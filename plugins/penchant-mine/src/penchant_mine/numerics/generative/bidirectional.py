@@ -64,8 +64,8 @@ class Model:
         noise_inputs: int,
     ) -> Tensor:
         """A draw of z for each x."""
-        drawn = normal(len(x), noise_inputs, generator, x.device)
-        codes: Tensor = self.encoder(x, drawn)
+        sampled = normal(len(x), noise_inputs, generator, x.device)
+        codes: Tensor = self.encoder(x, sampled)
         return codes
 
     def networks(self) -> list[nn.Module]:

@@ -67,8 +67,8 @@ class BottleneckRecipe:
 
 def noise_like(values: Tensor, generator: Generator) -> Tensor:
     """Standard normal numbers in the shape of these, where they are."""
-    drawn = noise.normal(values.shape, generator, values.device)
-    return drawn.to(values.dtype)
+    sampled = noise.normal(values.shape, generator, values.device)
+    return sampled.to(values.dtype)
 
 
 def _linear_layers(sizes: Sequence[int]) -> nn.ModuleList:

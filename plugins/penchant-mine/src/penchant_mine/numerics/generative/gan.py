@@ -63,7 +63,7 @@ def draw_rows(
     count: int,
     generator: Generator,
 ) -> Tensor:
-    """Rows of the data, drawn with replacement."""
+    """Rows of the data, sampled with replacement."""
     rows = noise.integers(len(data), (count,), generator, data.device)
     return data[rows]
 
@@ -85,7 +85,7 @@ def scores_of(
 ) -> tuple[Tensor, Tensor]:
     """Joint (1, samples) and marginal scores (1, 1, samples).
 
-    The batch was drawn at random, so one shift is a derangement.
+    The batch was sampled at random, so one shift is a derangement.
     """
     moved = code.roll(1, 0)
     joint = statistics(samples, code).reshape(1, -1)

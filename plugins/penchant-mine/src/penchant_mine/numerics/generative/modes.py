@@ -83,12 +83,12 @@ def uniform_cloud(
 ) -> Tensor:
     """Points (count, size) spread evenly over the box that holds the inputs."""
     lowest, highest = inputs.aminmax(dim=0)
-    drawn = torch.rand(
+    sampled = torch.rand(
         (count, *inputs.shape[1:]),
         generator=generator,
         device="cpu",
     )
-    return lowest + (highest - lowest) * drawn.to(inputs)
+    return lowest + (highest - lowest) * sampled.to(inputs)
 
 
 def digit_network(size: Sequence[int], channels: Sequence[int]) -> nn.Module:
@@ -187,7 +187,7 @@ def coverage(
         found: Mode of every sample (samples,), -1 for none.
         share: Share of the data in every mode (modes,).
         captured: A mode is captured if it has at least this share of the samples that it would
-            have if all were drawn from the data.
+            have if all were sampled from the data.
 
     Returns:
         `modes` that are captured, `modes-seen` that have a sample, `quality`, the share of samples

@@ -200,7 +200,7 @@ class _Weights:
         self.learning: State = {}
         self.averaged: State = {}
         self.best: State = {}
-        self.buffers: State = {}  # stay as they were drawn
+        self.buffers: State = {}  # stay at initialisation
         for name, tensor in stack.state.items():
             if name not in trainable:
                 self.buffers[name] = tensor
