@@ -306,7 +306,7 @@ def _evaluate_stack(
 
 def train_together(context: Trains, learners: Sequence[Learner]) -> OneByOne | Stacked:
     """A training of these learners that has not begun; each has its own order of samples."""
-    # as if each were trained alone
+    # as if each were trained separately
     seeds = []
     for learner in learners:
         generator = context.generator("training", *learner.keys)

@@ -149,7 +149,7 @@ def jackknifed(statistic: Callable[[list[int]], float], groups: int) -> Corr:
     whole = statistic(everything)
     value = groups * whole - (groups - 1) * mean
 
-    # and the error follows from how far they are apart
+    # and the error follows from their spread
     squares = sum((each - mean) ** 2 for each in left_out)
     variance = (groups - 1) / groups * squares
     stderr = math.sqrt(variance)

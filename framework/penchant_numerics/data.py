@@ -177,7 +177,7 @@ def _check_split(name: str, samples: Samples, classes: int) -> None:
 
 
 def streams(generator: Generator, count: int) -> list[Generator]:
-    """Independent generators, so that how much is sampled from one changes nothing in another.
+    """Independent generators, so that samples of one do not depend on those of another.
 
     Args:
         generator: A generator on the CPU; it gives `count` seeds in one draw.

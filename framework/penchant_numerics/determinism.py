@@ -123,7 +123,7 @@ def _close(whole: Tensor, some: Tensor) -> bool:
     if not whole.is_floating_point() or not some.numel():
         return True
 
-    # how far the rows of both are apart
+    # the difference of the rows of both
     rows = len(some)
     error = (whole[:rows] - some).abs().max()
 

@@ -39,7 +39,7 @@ class Difference:
 
     @property
     def exact(self) -> bool:
-        """Is there nothing random about it?"""
+        """Whether it is exact."""
         return self.error == 0 and self.df is None
 
     @property
@@ -102,7 +102,7 @@ class Measured(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Is there nothing random about it?"""
+        """Whether it is exact."""
 
     @property
     def null(self) -> float | None:

@@ -337,7 +337,7 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
     """
     values, weights, residuals = T.ritz()
 
-    # a group is values that are only rounding apart
+    # values of a group differ by rounding only
     largest = float(values.abs().max())
     rounding = _COPY * T.precision * largest
     separate = values.diff() > rounding
@@ -375,7 +375,7 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _tolerance(T: Tridiagonal, nodes: Tensor) -> float:
-    """How far two findings of one eigenvalue may be apart."""
+    """How much two Ritz values of one eigenvalue may differ."""
     largest = float(nodes.abs().max())
     root: float = T.precision**0.5
     return root * largest

@@ -2,7 +2,7 @@
 
 The gradient of output y of sample i in the weights of a linear layer is sum_t delta_t h_t^T over
 the positions t it was used at (`linear_layers`). So inner products of gradients follow from the
-inputs h and the errors delta = df_y/dz alone:
+inputs h and the errors delta = df_y/dz only:
 
     <grad f_y(x_i), grad f_y'(x_j)> = sum_{t,s} (h_t . h_s + 1) (delta_t . delta_s)
 

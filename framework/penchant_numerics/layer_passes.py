@@ -72,7 +72,7 @@ class LayerPass:
         """Errors of all layers towards sum_ic cotangent_ic f_c(x_i), use by use.
 
         Args:
-            cotangent: Weights (n, C) of the outputs; samples do not mix, so that errors stay apart.
+            cotangent: Weights (n, C) of the outputs; samples do not mix, so errors stay separate.
             last: Whether the graph may go.
 
         Returns:

@@ -3,7 +3,7 @@
 A budget is a number of bytes, not a reading of free memory: batch sizes, cached activations, bases
 and blocks follow from it and from the measured bytes of a sample, so numbers stay the same whatever
 else runs on the machine. Set it with `budget`; without one it depends
-on the device's type alone.
+only on the device's type.
 
 A device that runs out of memory all the same halves what it does at once, and says so: only then
 may last bits differ.

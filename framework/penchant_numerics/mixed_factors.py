@@ -93,7 +93,7 @@ class Traced(NamedTuple):
 
 
 def find_layers(module: nn.Module, point: Tensor) -> list[Layer]:
-    """Layers whose gradient is that of their own inputs and errors, and of nothing else.
+    """Layers whose gradient is that of their own inputs and errors, only.
 
     Args:
         module: The network.
@@ -122,7 +122,7 @@ def find_layers(module: nn.Module, point: Tensor) -> list[Layer]:
 
 
 def _describe(name: str, module: nn.Module, inputs: Sequence[Tensor]) -> Layer | None:
-    """The layer, or nothing if it was not used, or used on something else than batches."""
+    """The layer, or None if it was not used, or used on something else than batches."""
     # its weight may be computed from other parameters
     own = dict(module.named_parameters(recurse=False))
     if not inputs or "weight" not in own:

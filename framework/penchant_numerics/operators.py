@@ -154,7 +154,7 @@ class Operator:
         return Scaled(self, -1.0)
 
     def factor(self) -> Factor | None:
-        """V where this operator is V V^T with a V that can be applied, else nothing."""
+        """V if this operator is V V^T with a V that can be applied, else None."""
         return None
 
     # ---- numbers
@@ -178,7 +178,7 @@ class Operator:
         return torch.stack(values)
 
     def exact_trace(self) -> float | None:
-        """The trace where it costs next to nothing, else nothing."""
+        """The trace if it is nearly free, else None."""
         return None
 
     def trace(

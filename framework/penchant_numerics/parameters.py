@@ -69,7 +69,7 @@ def trainable_names(
 
 
 def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> None:
-    """Refuse a pattern that names nothing, with what is near it."""
+    """Refuse a pattern that matches no name, with similar names."""
     for pattern in patterns or ():
         matches = [name for name in names if _matches(name, pattern)]
         if matches:
@@ -77,7 +77,7 @@ def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> Non
 
         # a slip of the pen is the usual reason
         near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
-        suggestions = ", ".join(near) or "nothing"
+        suggestions = ", ".join(near) or "none"
         raise ValueError(
             f"no parameter is named {pattern!r}; near it: {suggestions} (of {len(names)})"
         )

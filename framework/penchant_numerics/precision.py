@@ -7,7 +7,7 @@
 | `bfloat16-training` | single precision | forward passes under autocast to bfloat16 |
 
 Choose one with `chosen`; without a choice it is `float32`. Checks that
-compare two routes to the same numbers ask `agreement` how far these may be apart.
+compare two routes to the same numbers ask `agreement` how much these may differ.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def current() -> str:
 
 
 def agreement(single: float) -> float:
-    """How far two routes to the same numbers may be apart, relative to their size.
+    """How much two routes to the same numbers may differ, relative to their size.
 
     Args:
-        single: What they may be apart in single precision.
+        single: How much they may differ in single precision.
 
     >>> agreement(1e-3)
     0.001

@@ -55,7 +55,7 @@ class Density:
 
     grid: Tensor  # (points,), double precision, on the CPU
     density: Tensor  # (points,), mean over start vectors
-    stderr: Tensor | None  # (points,), over start vectors; nothing with a single one
+    stderr: Tensor | None  # (points,), over start vectors; None with a single one
     width: float  # standard deviation of a bump, in the grid's unit
     variant: str  # of Lanczos that ran
     starts: int
@@ -155,7 +155,7 @@ def log_density(
 
 
 def _range(low: float, high: float) -> float:
-    """How far two ends are apart; a multiple of the identity has no range but rounding."""
+    """The distance of two ends; a multiple of the identity has no range but rounding."""
     distance = high - low
     largest = max(abs(low), abs(high))
     if distance > _ROUNDING * largest:
@@ -238,7 +238,7 @@ class Bumps:
         each = torch.stack(densities)
         starts = len(each)
 
-        # one start vector says nothing of its error
+        # one start vector has no error
         stderr = None
         if starts > 1:
             stderr = each.std(0) / math.sqrt(starts)

@@ -21,7 +21,7 @@ def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) ->
         strict: Refuse weights that the network does not have; else they are left out.
 
     Returns:
-        What was not used: a prefix of names, other states, weights; empty if nothing.
+        What was not used: a prefix of names, other states, weights; empty if none.
 
     Raises:
         ValueError: Names or shapes do not match; nothing has been loaded.
@@ -68,7 +68,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse weights of other shapes; where these are the last layer's alone, say so."""
+    """Refuse weights of other shapes; if only the last layer's do not fit, say so."""
     wrong = {}
     for name, tensor in own.items():
         value = state[name]

@@ -51,7 +51,7 @@ def mean_and_stderr(values: Numbers, axis: int = -1) -> tuple[Value, Value | Non
 
     Returns:
         The mean, and its standard error or None where there are fewer than two values; floats
-        where nothing but `axis` is there, else arrays.
+        if `axis` is the only axis, else arrays.
 
     >>> mean_and_stderr([1.0, 3.0])
     (2.0, 1.0)
@@ -418,7 +418,7 @@ def _drawn_p(value: float, count: int, as_far: int, permutations: int) -> float:
 def _rank_correlation_stderr(value: float, count: int) -> float | None:
     if count < 3:
         return None
-    # as if one more pair had been seen that says nothing
+    # as if one more pair without information had been seen
     shrunk = value * count / (count + 1)
     square = shrunk**2
     # Bonett and Wright
@@ -497,7 +497,7 @@ def null_of(values: Numbers, *, value: float | None = None) -> Null:
     """
     numbers = _numbers(values).ravel()
     count = _count(numbers, 0)
-    # one draw says nothing of its spread
+    # one draw has no spread
     spread = stderr = None
     if count > 1:
         spread = float(numbers.std(ddof=1))

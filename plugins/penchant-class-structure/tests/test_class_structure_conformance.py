@@ -85,7 +85,7 @@ WITHOUT_NULL = {
     "logistic-theory": {"critical-deviation": "a threshold, not a measurement"},
 }
 
-# Networks at initialisation, and labels that know nothing of the samples.
+# Networks at initialisation, and labels that are independent of the samples.
 UNTRAINED = {
     "dataset": {"name": "import", "factory": shuffled_samples},
     "training": DRAWN,

@@ -43,7 +43,7 @@ def shuffled_samples(generator):
     return (inputs, labels[order]), (test_inputs, test_labels[test_order])
 
 
-# Networks at initialisation, and labels that know nothing of the samples.
+# Networks at initialisation, and labels that are independent of the samples.
 NO_EFFECT = {
     "dataset": {"name": "import", "factory": shuffled_samples},
     "training": {"steps": 0},

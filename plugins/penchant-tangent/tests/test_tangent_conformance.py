@@ -66,7 +66,7 @@ SETTINGS = {
     "trainings": 2,
 }
 
-# Networks at initialisation, or hardly moved, mostly with labels that know nothing of the samples.
+# Networks at initialisation, or hardly moved, mostly with labels that are independent of the samples.
 DRAWN = {"steps": 0}
 SHUFFLED = {"name": "import", "factory": shuffled_samples}
 NO_EFFECT = {

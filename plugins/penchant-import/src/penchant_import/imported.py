@@ -79,7 +79,7 @@ def _call(factory: Callable[..., Any], **offered: Any) -> Any:
 
 
 def _unfilled(parameters: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """Parameters without a default that nothing was given for."""
+    """Parameters without a default and without a value."""
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = []
     for name, parameter in parameters.items():

@@ -44,7 +44,7 @@ def penchant_progress(job: str, what: str, done: int, total: int) -> None:
 
 @penchant.hookimpl
 def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
-    """What was found, or why nothing was."""
+    """The result, or why there is none."""
     if not _folder:
         return
     writer = _writer(job.id)

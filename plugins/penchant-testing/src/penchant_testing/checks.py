@@ -169,7 +169,7 @@ def check_dataset(name: str, *, random: bool = True, **options: Any) -> Any:
         assert same_inputs, f"{name}: other {split} inputs for the same seed"
         same_labels = torch.equal(one.labels, two.labels)
         assert same_labels, f"{name}: other {split} labels for the same seed"
-    # Another seed draws others, unless nothing is sampled.
+    # Another seed draws others, unless it is not random.
     one, two = first.train, other.train
     alike = one.inputs.shape == two.inputs.shape
     equal = alike and torch.equal(one.inputs, two.inputs)

@@ -455,13 +455,13 @@ def _backward_in_one_thread() -> Iterator[None]:
     # For every pass, because leaving torch's inference mode turns threads on again.
     run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]  # private
 
-    def alone(*args: Any, **kwargs: Any) -> Any:
+    def serialised(*args: Any, **kwargs: Any) -> Any:
         memory = _counts[-1].memory
         with memory.backward_pass(), torch.autograd.set_multithreading_enabled(False):
             empty = contextvars.Context()
             return empty.run(run, *args, **kwargs)
 
-    torch.autograd._engine_run_backward = alone  # type: ignore[attr-defined]
+    torch.autograd._engine_run_backward = serialised  # type: ignore[attr-defined]
     try:
         yield
     finally:

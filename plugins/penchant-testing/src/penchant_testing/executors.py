@@ -39,7 +39,7 @@ def check_executor(
     Args:
         executor: Its name, or a class of your own.
         folder: An empty folder.
-        deaths: Is a worker a process of its own, whose death leaves the others alone?
+        deaths: Whether a worker is a process whose death does not affect the others.
         **options: Options of the executor.
     """
     chosen = _Chosen(executor, options, folder)

@@ -88,7 +88,7 @@ def check_on_cuda(
 
 
 def _allowed(first: Quantity, second: Quantity) -> float:
-    """How far two measurements of one thing may be apart."""
+    """How much two measurements of one thing may differ."""
     relative = CLOSE * abs(first.value)
     # An unknown error allows no deviation.
     here = first.stderr or 0.0

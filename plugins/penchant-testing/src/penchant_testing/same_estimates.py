@@ -11,7 +11,7 @@ import attrs
 
 
 def difference(first: Any, second: Any, where: str = "the answer") -> str:
-    """What differs between two answers; empty where nothing does.
+    """What differs between two answers; empty if nothing does.
 
     Args:
         first: What an estimator returned.

@@ -1,4 +1,4 @@
-"""What a probe must leave alone: global state, and the choice of a device."""
+"""What a probe must not change: global state, and the choice of a device."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def weights_missing(
         return penchant.Error(
             f"{start}: {repository} is neither in the cache ({HF_HUB_CACHE}) nor could it be "
             "fetched from Hugging Face; fetch it once where there is a network, with HF_HOME "
-            "naming a folder that both machines see, and set HF_HUB_OFFLINE=1 to ask for nothing "
+            "naming a folder that both machines see, and set HF_HUB_OFFLINE=1 to send no requests "
             f"({type(error).__name__}: {_first_line(error)})"
         )
     return penchant.Error(f"{start}: {type(error).__name__}: {_first_line(error)}")

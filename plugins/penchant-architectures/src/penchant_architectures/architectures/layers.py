@@ -61,7 +61,7 @@ def make_activation(name: str) -> nn.Module:
 
 
 def pooling(kind: str) -> list[nn.Module]:
-    """A 2 x 2 pooling of this kind; nothing for `none`."""
+    """A 2 x 2 pooling of this kind; None for `none`."""
     if kind == "none":
         return []
     return [POOLINGS[kind](2)]

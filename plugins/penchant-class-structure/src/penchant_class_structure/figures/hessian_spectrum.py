@@ -174,7 +174,7 @@ def deflation(result: penchant.Result) -> Figure:
 
 
 def tail(result: penchant.Result) -> Figure:
-    """The density of |eigenvalue| of E on two log axes, signs apart, with the fitted line."""
+    """The density of |eigenvalue| of E on two log axes, by sign, with the fitted line."""
     prefixes = _prefixes(result, "log-grid")
     figure = Figure(figsize=(5.2 * len(prefixes), 4.2))
     axes = figure.subplots(1, len(prefixes), squeeze=False)[0]

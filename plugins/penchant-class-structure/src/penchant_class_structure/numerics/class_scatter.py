@@ -1,4 +1,4 @@
-"""Sums over classes of what every layer is given, by forward passes alone.
+"""Sums over classes of what every layer is given, by forward passes only.
 
 `layer_moments` adds up features and errors, which takes a backward pass per class. Measures of
 collapse need the features only: for every layer sums over each class and the second moment, stored

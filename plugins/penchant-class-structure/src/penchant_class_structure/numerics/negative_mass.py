@@ -46,7 +46,7 @@ def negative_mass(measure: Quadrature, *, uncertain: float) -> NegativeMass:
 
     Args:
         measure: The spectrum.
-        uncertain: How far the bounds may be apart; the resolution follows from it.
+        uncertain: How much the bounds may differ; the resolution follows from it.
 
     >>> from penchant_numerics.spectral_density import exact_quadrature
     >>> values = torch.tensor([2.0, 1.0, 0.0, -1.0], device="cpu")

@@ -55,7 +55,7 @@ def _variability(centred: Tensor, within: Tensor) -> float:
         return math.nan
     along = directions[: len(sizes)][nonzero]
     scatter = ((along @ within) * along).sum(1)
-    # rounding may leave less than nothing of a collapsed scatter
+    # rounding may make a collapsed scatter negative
     return float((scatter.clamp(min=0) / sizes[nonzero].square()).sum())
 
 
@@ -87,7 +87,7 @@ def self_duality(means: Tensor, weight: Tensor) -> float:
 def isotropic(
     counts: Tensor, dimension: int, *, generator: Generator, draws: int
 ) -> list[dict[str, float]]:
-    """Measures of normal features N(0, I) that know nothing of their classes.
+    """Measures of normal features N(0, I) that are independent of their classes.
 
     Means are N(0, I / n_c), and independent of them the scatter within classes along any direction
     is chi^2 with n - C degrees of freedom, divided by n. For n_c = n / C samples in each class and

@@ -37,7 +37,7 @@ class SampleSpace:
     """K of a network on samples."""
 
     gram: Operator  # (n C, n C)
-    factor: Factor | None  # nothing where K is a matrix
+    factor: Factor | None  # None where K is a matrix
     outputs: Tensor  # (n, C)
     traces: Tensor  # (n,), of each sample's contribution to n G
     size: int  # parameters

@@ -210,7 +210,7 @@ def _quantities(
             **fields,
         )
 
-    # the classifier's own weights in random order know nothing of classes
+    # the classifier's own weights in random order are independent of classes
     random = _shuffled_geometry(weight, context)
     for name in MEASURES[1:]:
         draws = np.array([each[name] for each in random])

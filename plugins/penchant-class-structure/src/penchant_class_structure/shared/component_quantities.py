@@ -25,7 +25,7 @@ from penchant_class_structure.shared.measured_network import permuted_labels
 COMPONENTS = ("class", "cross", "within", "diagonal")
 GROUPS = 10  # of samples, left out one after another
 _ITERATIONS = 3  # of the subspace of all samples, once a group is left out
-_ROUNDING = 1e-12  # of the trace: less is nothing
+_ROUNDING = 1e-12  # of the trace: less counts as zero
 OVER = "samples"
 
 
@@ -89,7 +89,7 @@ class Components:
         return float(values.clamp(min=0).sum())
 
     def ratio(self, component: str) -> float | None:
-        """The mean eigenvalue of a component over the bulk; None where one of them is nothing."""
+        """The mean eigenvalue of a component over the bulk; None where one of them is zero."""
         within = float(self.by_class.sum())
         total = float(self.decomposition.space.traces.mean())
         empty = within <= _ROUNDING * total
@@ -309,7 +309,7 @@ def attribution(
     decomposition = components.decomposition
     space, C = decomposition.space, decomposition.classes
 
-    # the null first: means of classes that mean nothing
+    # the null first: means of permuted classes
     shares, largest = [], []
     for number in range(options.permutations):
         labels = permuted_labels(decomposition.labels, number, context)

@@ -71,7 +71,7 @@ def parameter_count(context: penchant.Context) -> int:
 
 
 class FirstOutputs(nn.Module):
-    """The first outputs of a network: what tells the first classes apart."""
+    """The first outputs of a network: what separates the first classes."""
 
     def __init__(self, network: nn.Module, count: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The tail of E = Hess - G: its log density, signs apart, and the power law through it."""
+"""The tail of E = Hess - G: its log density by sign, and the power law through it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def mean_outputs(context: penchant.Context, indices: range) -> dict[str, torch.T
     inputs = context.data.test.inputs
     means = []
     for index in indices:
-        # By its number alone: the same network in every process.
+        # By its number only: the same network in every process.
         network = context.network(index)
         outputs = network(inputs)
         means.append(outputs[:, 0].mean())

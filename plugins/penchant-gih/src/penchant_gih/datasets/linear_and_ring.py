@@ -28,7 +28,7 @@ def load(options: LinearAndRing, generator: Generator) -> Data:
         return features(labels, labels, stream)
 
     def tested(labels: Tensor, stream: Generator) -> Tensor:
-        # Other labels say nothing about the class.
+        # Other labels are independent of the class.
         other = torch.randint(
             2,
             (len(labels),),

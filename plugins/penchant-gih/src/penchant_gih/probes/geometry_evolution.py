@@ -52,7 +52,7 @@ SIZES = ("widths", "channels", "width", "hidden")  # options that are the width 
 
 
 def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Result:
-    """Measure every width, or every step of training, or the initialisation alone."""
+    """Measure every width, or every step of training, or the initialisation only."""
     # Labels that are neither two classes nor numbers are refused before anything is sampled.
     _targets(context)
     # S is what G is projected with: that of the samples that drive the evolution.

@@ -108,7 +108,7 @@ def independent_groups(
 
 
 def _stored(context: penchant.Context, stored: object) -> Directions:
-    # A stored matrix has no networks, so nothing about it has an error.
+    # A stored matrix has no networks, so it has no error.
     size = math.prod(context.architecture.shape)
     matrix = torch.as_tensor(stored, dtype=torch.float64, device=context.device)
     if matrix.shape != (size, size):

@@ -30,7 +30,7 @@ SHORTEST = 5.0  # a step takes a share e^-u of the size, u uniform up to this
 _INTERVAL = 64  # steps after which chains that are not finite end the sampling
 
 # weights (chains, parameters) to L(w) - L(w*) as (halves, chains): one row where all samples are
-# used, two where a batch is split into halves that know nothing of each other; and its gradient,
+# used, two where a batch is split into independent halves; and its gradient,
 # which the next call may overwrite
 Energy = Callable[[Tensor], tuple[Tensor, Tensor]]
 

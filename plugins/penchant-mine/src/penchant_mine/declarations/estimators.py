@@ -115,7 +115,7 @@ class Neural(penchant.Estimator):
     # Information is invariant under all of these; what a network sees is not.
     scaling: str | None = penchant.option(
         None,
-        "every column alone (standard), all by one number (whole: pixels), or normal scores "
+        "each column separately (standard), all by one number (whole: pixels), or normal scores "
         "(rank: heavy tails); None: rank for a variable with heavy tails, else standard",
         choices=("standard", "whole", "rank"),
     )

@@ -213,7 +213,7 @@ class InformationBottleneck(penchant.Probe):
             "upper bound of I(X; Z) less that of the same encoder with beta = 0, in pairs; null: 0"
         ),
         "information-density-{rows}": (
-            "I(X; Z) over the test inputs alone, from the density; at most the log of their "
+            "I(X; Z) over the test inputs only, from the density; at most the log of their "
             "number; null: of the untrained encoder"
         ),
         "information-lower-{rows}": (
@@ -223,7 +223,7 @@ class InformationBottleneck(penchant.Probe):
     arrays = {
         "betas": "weights of the information in the sweep",
         "information-by-beta": "upper bound of I(X; Z) of the Gaussian encoder",
-        "density-by-beta": "I(X; Z) over the test inputs alone",
+        "density-by-beta": "I(X; Z) over the test inputs only",
         "lower-by-beta": "lower bound by the chosen estimator",
         "error-by-beta": "misclassified share",
     }

@@ -9,7 +9,7 @@ from penchant_numerics.estimates import Information
 from torch import Tensor
 
 from penchant_mine.declarations.estimators import Binned
-from penchant_mine.estimators.prepared import nothing, prepared
+from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
 from penchant_mine.numerics.information.binning import binned_information, cells
 from penchant_mine.numerics.information.pairs import Pairs
@@ -32,7 +32,7 @@ def estimate(
     """
     pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
     if pairs.empty:
-        return nothing(pairs)
+        return no_information(pairs)
     samples = len(pairs.x)
     # The cube root keeps the error of counting and the width of bins in balance.
     bins = options.bins or max(2, round(samples ** (1 / 3)))

@@ -7,11 +7,11 @@ from penchant_numerics.estimates import Information
 from torch import Tensor
 
 from penchant_mine.declarations.estimators import GaussianInformation
-from penchant_mine.estimators.prepared import nothing, prepared
+from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
 from penchant_mine.numerics.information.gaussian import far_from_normal, gaussian_information
 
-CERTAIN = 1 - 1e-7  # a correlation above it leaves nothing over
+CERTAIN = 1 - 1e-7  # a correlation above it counts as 1
 
 
 def estimate(
@@ -29,7 +29,7 @@ def estimate(
         scaling="standard",
     )
     if pairs.empty:
-        return nothing(pairs)
+        return no_information(pairs)
     try:
         value, stderr, correlations = gaussian_information(pairs.x, pairs.z)
     except ValueError as error:
@@ -42,7 +42,7 @@ def estimate(
             "their correlations"
         )
     if float(correlations.max()) > CERTAIN:
-        warnings.append("a linear map leaves nothing over: the true value is infinite")
+        warnings.append("a linear map has no residual: the true value is infinite")
 
     def with_order(order: Tensor) -> float:
         return gaussian_information(pairs.x, pairs.z[order])[0]

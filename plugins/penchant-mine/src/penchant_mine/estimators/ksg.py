@@ -11,7 +11,7 @@ from penchant_numerics.significance import combined_error
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import Ksg
-from penchant_mine.estimators.prepared import nothing, prepared
+from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
 from penchant_mine.numerics.information.gaussian import gaussian_information
 from penchant_mine.numerics.information.kraskov import kraskov
@@ -44,7 +44,7 @@ def estimate(
     fewest = max(FEWEST, options.neighbours + 2)
     given = prepared(options, x, z, at_least=fewest, scaling="standard")
     if given.empty:
-        return nothing(given)
+        return no_information(given)
 
     generator = context.generator("ksg")
     pairs = _parted(given, generator)

@@ -22,7 +22,7 @@ from penchant_mine.declarations.estimators import (
     Nwj,
     SmileEstimator,
 )
-from penchant_mine.estimators.prepared import nothing, prepared
+from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.numerics.information.bounds import (
     Bound,
     DonskerVaradhan,
@@ -108,7 +108,7 @@ def trained_estimate(
         scaling=options.scaling,
     )
     if pairs.empty:
-        return nothing(pairs)
+        return no_information(pairs)
     # All random numbers of an estimate come from one stream, networks from its seed.
     generator = context.generator("statistics networks")
     architecture = _architecture(options, context, pairs, generator.initial_seed())
@@ -129,7 +129,7 @@ def trained_estimate(
         splits = Split(rows.test[own], rows.stopping[own], rows.training[own])
         return train(stack, bound, recipe, pairing, splits, generator)
 
-    # Networks for the null have numbers of their own, and a bound that has seen nothing.
+    # Networks for the null have numbers of their own, and a fresh bound.
     of_null = copy.copy(bound)
     last = options.trainings + options.null_trainings
     together = torch.arange(len(pairs.x), device="cpu").expand(options.trainings, -1)

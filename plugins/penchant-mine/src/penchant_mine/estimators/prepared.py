@@ -29,14 +29,14 @@ def prepared(
         raise penchant.Error(f"{options.name}: {error}") from None
 
 
-def nothing(pairs: Pairs) -> Information:
-    """A constant variable has no information: 0, and nothing is uncertain about it."""
+def no_information(pairs: Pairs) -> Information:
+    """A constant variable has no information: 0, exactly."""
     # No null was measured, and none is needed.
     return Information(
         value=0.0,
         training=0.0,
         stderr=0.0,
         warnings=pairs.warnings,
-        over="nothing: a variable is constant",
+        over="exact: a variable is constant",
         count=len(pairs.x),
     )

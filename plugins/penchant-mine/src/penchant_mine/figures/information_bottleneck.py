@@ -20,7 +20,7 @@ PUBLISHED = {  # per cent, table 5.3: 60000 samples, 200 epochs
 }
 BOUNDS = {
     "information-by-beta": ("upper bound (density)", RED),
-    "density-by-beta": ("over the test inputs alone", GREEN),
+    "density-by-beta": ("over the test inputs only", GREEN),
     "lower-by-beta": ("lower bound (estimated)", BLUE),
 }
 

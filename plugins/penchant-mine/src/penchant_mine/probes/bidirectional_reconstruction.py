@@ -88,7 +88,7 @@ def _quantities(
             continue
         values = [row[key] for row in rows]
         null = float(np.mean([row[f"null-{key}"] for row in rows]))
-        # Trainings share their test samples, so trainings alone say too little.
+        # Trainings share their test samples, so the spread over trainings is not enough.
         mean, between = mean_and_stderr(values)
         if key == "accuracy":
             of_samples = binomial_stderr(mean, judged)

@@ -46,7 +46,7 @@ QUOTED = {  # table 5.1: modes and KL
 }
 TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are unsure
 DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
-WELL_ABOVE = 2.0  # times the quality of a uniform cloud, below which the KL says nothing
+WELL_ABOVE = 2.0  # times the quality of a uniform cloud, below which the KL is meaningless
 HALF_WAY = 0.5  # from that quality to 1: enough where modes fill most of the box
 COLLAPSED = 0.95  # share of samples in the fullest mode, from which on one mode is left
 LEARNING_RATES = {1: 1e-3, 3: 2e-4}  # by the number of axes of an input: points, images
@@ -88,7 +88,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
 
 
 def _check(data: Data) -> None:
-    """Refuse data whose modes cannot be told apart."""
+    """Refuse data whose modes cannot be distinguished."""
     if not data.classes and data.train.labels.numel() != len(data.train.labels):
         raise penchant.Error(
             "gan-modes needs labels that are classes, or one number per sample, to define modes"
@@ -201,8 +201,8 @@ def _trusted_kl(
         return kl
     context.warn(
         f"{name}: {quality:.2f} of the samples lie near a mode, of points spread evenly "
-        f"{uniform:.2f}, expected at least {needed:.2f}: its KL of {kl.value:.3g} says nothing and "
-        "is left out"
+        f"{uniform:.2f}, expected at least {needed:.2f}: its KL of {kl.value:.3g} is meaningless "
+        "and left out"
     )
     return attrs.evolve(kl, value=math.nan, stderr=None, df=None)
 

@@ -79,7 +79,7 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
         arrays = _sweep(options.betas, swept)
     context.conventions["information"] = (
         "I(X; Z) of test inputs, seen by neither training nor stopping of the classifier, and "
-        "their representation; density: over these inputs alone, at most the log of their number"
+        "their representation; density: over these inputs only, at most the log of their number"
     )
     context.conventions["scale"] = (
         f"{len(context.data.train.labels)} training samples, {options.epochs} epochs, widths "
@@ -232,7 +232,7 @@ def _quantities(
 
 
 def _differences(name: str, table: dict[str, Rows]) -> dict[str, penchant.Quantity]:
-    """A row against the baseline and against its own noise alone, training by training."""
+    """A row against the baseline and against its own noise only, training by training."""
     rows = table[name]
     others = {"baseline": BASELINE, "noise": NOISE_ONLY.get(name)}
     quantities = {}

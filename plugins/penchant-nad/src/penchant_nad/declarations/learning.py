@@ -70,16 +70,16 @@ class DirectionalAccuracy(penchant.Probe):
     arrays = {
         "indices": "of the directions in their basis",
         "train-accuracy": "after training, by direction",
-        "train-accuracy-sampling": "its standard error over training samples alone",
+        "train-accuracy-sampling": "its standard error over training samples only",
         "test-accuracy": "after training, by direction",
-        "test-accuracy-sampling": "its standard error over test samples alone",
+        "test-accuracy-sampling": "its standard error over test samples only",
         "final-loss": "mean training loss at the end",
         "loss-curves": "training loss of every step, (directions, steps)",
         "steps-to-loss": "steps until the mean loss of a window of steps is below loss_target; "
         "missing if never",
         "train-sizes": "training samples of accuracy-by-size",
         "accuracy-by-size": "test accuracy, (sizes, directions)",
-        "accuracy-by-size-sampling": "its standard error over test samples alone",
+        "accuracy-by-size-sampling": "its standard error over test samples only",
         "frequencies": "of each direction, for DFT bases",
         "grid": "height and width of the input, for DFT bases",
         "eigenvalues": "of each direction, for the basis nad",
@@ -172,13 +172,13 @@ class PoisonedAccuracy(penchant.Probe):
     arrays = {
         "carriers": "index of each carrier's first NAD",
         "test-accuracy": "on clean test images, by carrier",
-        "test-accuracy-sampling": "its standard error over test samples alone",
+        "test-accuracy-sampling": "its standard error over test samples only",
         "test-accuracy-change": "test-accuracy minus that after training on clean images, by "
         "carrier, in pairs of the same initial network and test images",
-        "test-accuracy-change-sampling": "its standard error over test samples alone",
+        "test-accuracy-change-sampling": "its standard error over test samples only",
         "test-accuracy-change-df": "degrees of freedom of its error",
         "train-accuracy": "on the poisoned training images, by carrier",
-        "train-accuracy-sampling": "its standard error over training samples alone",
+        "train-accuracy-sampling": "its standard error over training samples only",
         "eigenvalues": "of the carriers' first NADs, where NADs were computed",
     }
     presets = {
@@ -237,9 +237,9 @@ class FlippedAccuracy(penchant.Probe):
     }
     arrays = {
         "test-accuracy": "original, flipped",
-        "test-accuracy-sampling": "its standard error over test samples alone",
+        "test-accuracy-sampling": "its standard error over test samples only",
         "train-accuracy": "original, flipped",
-        "train-accuracy-sampling": "its standard error over training samples alone",
+        "train-accuracy-sampling": "its standard error over training samples only",
     }
     presets = {
         "quick": {"networks": 300, "trainings": 3, "training": DIGITS},

@@ -90,7 +90,7 @@ def _bars(result: penchant.Result) -> str:
     """What the error bars of accuracies are."""
     if "test-accuracy-stderr" in result.arrays:
         return "bars are standard errors over trainings and samples"
-    return "bars are standard errors over samples alone, of one training"
+    return "bars are standard errors over samples only, of one training"
 
 
 def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:

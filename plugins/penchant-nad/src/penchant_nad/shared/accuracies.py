@@ -122,6 +122,6 @@ def conventions(trainings: int) -> dict[str, str]:
     if trainings > 1:
         return {"errors of accuracies": "over trainings and samples"}
     return {
-        "errors of accuracies": "one training each: over its samples alone, too small by what "
+        "errors of accuracies": "one training each: over its samples only, too small by what "
         "trainings differ"
     }

@@ -14,7 +14,7 @@ def rank_correlation_of(
     *,
     over: str,
 ) -> dict[str, penchant.Quantity]:
-    """The quantity `rank-correlation` of pairs; nothing for fewer than three, or without ranks.
+    """The quantity `rank-correlation` of pairs; none for fewer than three, or without ranks.
 
     Args:
         x: Numbers (n,).

@@ -91,7 +91,7 @@ def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -
 
 
 def _ends(context: penchant.Context) -> list[tuple[int, nn.Module]]:
-    """The first and the last state of a trajectory, or the end of the training alone."""
+    """The first and the last state of a trajectory, or only the end of the training."""
     ends: list[tuple[int, nn.Module]] = []
     for state in context.trained():
         ends[1:] = [state]

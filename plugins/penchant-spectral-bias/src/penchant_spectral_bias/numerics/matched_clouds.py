@@ -2,7 +2,7 @@
 
 How hard white noise is to learn depends on how far inputs are from the origin (their mean square
 norm) and from each other (their total variance). A cloud that is compared with another has both of
-it, exactly: it differs in shape alone.
+it, exactly: it differs only in shape.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def against_control(
         makes it missing, NaN among the control leaves it without a null.
     """
     quantity = in_steps(values, step)
-    # what could not be measured is compared with nothing
+    # what could not be measured is not compared
     if bool(values.isnan().any()) or bool(control.isnan().any()):
         return quantity
     null, null_stderr = resolution.mean_and_stderr(control, step)

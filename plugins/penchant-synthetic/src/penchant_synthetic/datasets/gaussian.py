@@ -1,4 +1,4 @@
-"""Normal inputs of any covariance, with labels that say nothing about them."""
+"""Normal inputs of any covariance, with labels that are independent of them."""
 
 from __future__ import annotations
 

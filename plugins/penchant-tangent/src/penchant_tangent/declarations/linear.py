@@ -153,5 +153,5 @@ class Capacity(penchant.Probe):
         if self.features < self.grid_points:
             raise penchant.Error(
                 f"features must be at least grid_points, {self.grid_points}, so that white "
-                f"features can tell all points apart; found {self.features}"
+                f"features can separate all points; found {self.features}"
             )

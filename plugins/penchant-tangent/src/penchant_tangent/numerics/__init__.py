@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: methods that know nothing of the kernel."""
+"""Tensors in, tensors out: methods that do not import the kernel."""

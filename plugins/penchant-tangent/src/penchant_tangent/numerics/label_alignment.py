@@ -20,7 +20,7 @@ def targets_of(labels: Tensor, *, outputs: int, classes: int) -> Tensor:
         classes: How many classes there are; 0 where labels are numbers.
 
     Returns:
-        One-hot rows; -1 and 1 where one output tells two classes apart; numbers as they are.
+        One-hot rows; -1 and 1 where one output separates two classes; numbers as they are.
 
     >>> targets_of(torch.tensor([1, 0], device="cpu"), outputs=2, classes=2).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
@@ -29,7 +29,7 @@ def targets_of(labels: Tensor, *, outputs: int, classes: int) -> Tensor:
     if not classes:
         return labels.double().reshape(len(labels), outputs)
 
-    # two classes that one output tells apart
+    # two classes that one output separates
     if outputs == 1:
         signs = 2.0 * labels - 1.0
         return signs.double()[:, None]
@@ -86,7 +86,7 @@ def expected_alignment(K: Tensor, targets: Tensor) -> float:
         targets: Centred targets (n, C).
 
     Returns:
-        What labels that know nothing of the samples align by; 0 for a kernel that vanishes.
+        The alignment of labels that are independent of the samples; 0 for a kernel that vanishes.
     """
     if not bool(K.any()):
         return 0.0

@@ -182,7 +182,7 @@ def _at_a_scaling(
 
 def _wrong_share(outputs: Tensor, labels: Tensor) -> float:
     """Share of outputs with the wrong sign; what is zero to rounding has none, and counts half."""
-    # white features tell nothing of other points: their outputs are nothing but rounding
+    # white features do not predict other points: their outputs are rounding
     rounding = len(outputs) * torch.finfo(outputs.dtype).eps
     decided = outputs.abs() > rounding
     signs = torch.where(decided, torch.sign(outputs), 0.0)

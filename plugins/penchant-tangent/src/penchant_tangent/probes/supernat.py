@@ -153,7 +153,7 @@ def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
         "lowest": (descent.min(1), supernat.min(1)),
     }
     quantities = {}
-    # both begin at zero, which knows nothing of the labels
+    # both begin at zero
     before = float(descent[:, 0].mean())
     for name, (first, second) in ends.items():
         for method, errors in zip(METHODS, (first, second)):

@@ -146,7 +146,7 @@ def _layers(
         centring=options.centring,
         groups=options.groups,
     )
-    # labels in random order know nothing of any layer
+    # labels in random order are independent of every layer
     dealt = centred_targets(goal, options.centring)
     nulls = []
     for K in kernels.values():

@@ -232,7 +232,7 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
     warn_of_rounding(summary.eigenvalues, context)
     numbers = summary.numbers
 
-    # layers, and labels that know nothing
+    # layers, and permuted labels
     goal = centred_targets(expected, options.centring)
     layers = []
     for kernel in kernels.values():

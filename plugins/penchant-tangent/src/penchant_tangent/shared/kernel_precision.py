@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from penchant_tangent.numerics.kernel_summary import negative_share
 
-ROUNDING = 0.01  # of a spectrum that may be negative before it says nothing
+ROUNDING = 0.01  # of a spectrum that may be negative before it is meaningless
 
 
 def precise_network(network: nn.Module, device: torch.device) -> nn.Module:
@@ -49,7 +49,7 @@ def whole_kernel(kernels: Mapping[str, Tensor]) -> Tensor:
 
 
 def refuse_constant(eigenvalues: Tensor, K: Tensor) -> None:
-    """Samples that have the same features leave nothing of a kernel when it is centred.
+    """Samples that have the same features make a centred kernel zero.
 
     Args:
         eigenvalues: Of the centred kernel.
@@ -68,5 +68,5 @@ def warn_of_rounding(eigenvalues: Tensor, context: penchant.Context) -> None:
     if negative_share(eigenvalues) > ROUNDING:
         context.warn(
             f"more than {ROUNDING:.0%} of the centred kernel's spectrum is negative, which is "
-            'rounding: its eigenvalues, rank and shares mean nothing; dtype = "float64" may help'
+            'rounding: its eigenvalues, rank and shares are meaningless; dtype = "float64" may help'
         )

@@ -170,7 +170,7 @@ class Joined(nn.Module):
 
 
 class ConditionedScores(nn.Module):
-    """The convolutional statistics network, called with image and vector apart."""
+    """The convolutional statistics network, called with image and vector as two arguments."""
 
     def __init__(
         self,

@@ -145,11 +145,11 @@ def train(
     Returns:
         What was found when their mean gained no more, or the steps were used up.
     """
-    # State, batches and checks are apart, so that each can be read alone.
+    # State, batches and checks are separate objects.
     weights = _Weights(stack, recipe)
     batches = _Batches(rows.training, recipe.batch, generator)
     loop = _Loop(stack, bound, recipe, pairing, rows, weights)
-    # An untrained network is the first candidate: nothing may be there to learn.
+    # An untrained network is the first candidate: there may be nothing to learn.
     checks = [loop.check(0)]
     step = 0
     while step < recipe.steps and loop.since_gain < recipe.patience:
@@ -208,7 +208,7 @@ class _Weights:
             self.learning[name] = tensor.clone().requires_grad_()
             self.averaged[name] = tensor.clone()
             self.best[name] = tensor.clone()
-        # One optimiser: Adam treats every number by itself, so networks stay apart.
+        # One optimiser: Adam treats every number by itself, so networks stay independent.
         parameters = list(self.learning.values())
         fused = parameters[0].device.type in ("cpu", "cuda")
         self._optimizer = torch.optim.Adam(

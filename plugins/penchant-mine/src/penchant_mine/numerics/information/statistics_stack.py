@@ -2,7 +2,7 @@
 
 A statistics network takes the flattened x and z one after the other, (samples, size of x + size of
 z), and gives one score. Plain perceptrons are multiplied out batched, with the first layer applied
-to x and z apart, so that shifted pairs share it; any other module goes through `torch.vmap`.
+to x and z separately, so that shifted pairs share it; any other module goes through `torch.vmap`.
 """
 
 from __future__ import annotations
