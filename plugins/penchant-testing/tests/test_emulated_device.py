@@ -172,7 +172,7 @@ def test_a_hessian_that_finds_little_memory_keeps_nothing_and_passes_less(hidden
         found = product("emulated")
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     texts = " ".join(str(each.message) for each in caught)
-    assert "recorded gradients are not kept" in texts
+    assert "recorded gradients are not cached" in texts
     assert "samples per pass of Hessian products" in texts
     assert "pairs of samples in a check" in texts
     assert counts.memory.peak <= 3 * 2**20
