@@ -24,7 +24,7 @@ from penchant_tangent.numerics.label_alignment import (
 )
 from penchant_tangent.probes import tangent_kernel
 from penchant_tangent.probes.tangent_kernel import run
-from penchant_tangent.shared.kernel_samples import drawn
+from penchant_tangent.shared.kernel_samples import sampled
 
 
 def features(samples, outputs, width, seed=0):
@@ -108,7 +108,7 @@ def test_the_kernel_is_that_of_dense_derivatives(tmp_path):
     context = testing.context("tangent-kernel", tmp_path, training={"steps": 0}, **arguments)
     result = run(context.options, context)
     network = context.network().double()
-    inputs = drawn(context.data.train, 10, context.generator("samples")).inputs.double()
+    inputs = sampled(context.data.train, 10, context.generator("samples")).inputs.double()
 
     def outputs(values):
         return torch.func.functional_call(network, values, (inputs,))
@@ -231,6 +231,6 @@ def of_one_class(generator):
 def test_samples_that_do_not_differ_are_refused(probe, factory, message, dtype):
     data = {"name": "import", "factory": factory}
     tiny = {"name": "import", "factory": testing.TINY}
-    drawn = {"samples": 20, "training": {"steps": 0}, "dtype": dtype}
+    arguments = {"samples": 20, "training": {"steps": 0}, "dtype": dtype}
     with pytest.raises(penchant.Error, match=message):
-        penchant.measure(probe, architecture=tiny, dataset=data, **drawn)
+        penchant.measure(probe, architecture=tiny, dataset=data, **arguments)

@@ -11,7 +11,7 @@ from penchant_tangent.numerics.label_alignment import alignment, expected_alignm
 from penchant_tangent.numerics.log_steps import log_steps
 from penchant_tangent.probes import tangent_training
 from penchant_tangent.probes.tangent_training import run
-from penchant_tangent.shared.kernel_samples import drawn, targets
+from penchant_tangent.shared.kernel_samples import sampled, targets
 from penchant_tangent.shared.training_samples import mixture, with_random_labels
 
 FEW = {"steps": 9, "batch": 16, "learning_rate": 0.1}
@@ -46,7 +46,7 @@ def test_a_look_is_the_summary_of_dense_derivatives(tmp_path):
         easy = mixture(context.options, context, 0.0, number).easy
         network = context.network(number)
         *_, (_, network) = context.train(network, easy, number)
-        batch = drawn(easy, 6, context.generator("batch", "train", number))
+        batch = sampled(easy, 6, context.generator("batch", "train", number))
 
         def outputs(values, network=network, batch=batch):
             return torch.func.functional_call(network, values, (batch.inputs,))
@@ -155,7 +155,7 @@ def test_the_uncentred_alignment_has_the_null_of_labels_in_random_order(tmp_path
     # by permutations of one training's labels
     easy = mixture(context.options, context, 0.0, 0).easy
     *_, (_, network) = context.train(context.network(0), easy, 0)
-    batch = drawn(easy, 12, context.generator("batch", "train", 0))
+    batch = sampled(easy, 12, context.generator("batch", "train", 0))
     K = sum(layer_kernels(network.double(), batch.inputs.double()).values())
     wanted = targets(batch, context)
     orders = permuted(wanted, generator=torch.Generator().manual_seed(0), draws=4000)
