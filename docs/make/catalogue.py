@@ -124,10 +124,10 @@ def _probe_table(registrations: list[Registration]) -> list[str]:
     """Probes by family: a picture, the question, and which networks and data each takes."""
     kinds = list(taken(Probe))
     lines = [
-        "`fresh` networks are drawn; one `trained` network is a module or a file of weights; a",
-        "`trajectory` is checkpoints of a training, which some probes follow and others measure",
-        "state by state. `tokens` are inputs that are whole numbers, `sequences` have a label for",
-        "every position, and `data` means that a dataset is used.",
+        "`fresh`: the probe builds new networks. `trained`: it measures your network, a module or",
+        "a file of weights. `trajectory`: it follows the checkpoints of a training (✓), or",
+        "measures each of them (by state). `tokens`: inputs may be whole numbers. `sequences`:",
+        "every position may have a label. `data`: it uses a dataset.",
     ]
     families: dict[str, list[Registration]] = {}
     for registration in registrations:

@@ -60,8 +60,8 @@ class Nad(penchant.Probe):
     gradients with the same norms in random directions. Compare eigenvalues with the null index by
     index, because sorted eigenvalues decrease even without a preference.
 
-    Of a trained network of your own, they are those of its gradients at samples of its dataset, and
-    standard errors are over samples.
+    For a trained network of your own, gradients are taken at samples of its dataset, and standard
+    errors are over samples.
 
     Reference: Ortiz-Jimenez et al., Neural Anisotropy Directions, NeurIPS 2020.
     """
@@ -77,7 +77,7 @@ class Nad(penchant.Probe):
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "trace": "mean squared norm of the gradient",
-        "effective-rank": "exp of the entropy of the eigenvalues",
+        "effective-rank": "how many directions count: exponential of the spectral entropy",
         "directions-90": "number of directions that carry 90 % of the trace",
         "directions-above-null": "number of leading directions with eigenvalues above those of "
         "an isotropic architecture; p is for the first one",
