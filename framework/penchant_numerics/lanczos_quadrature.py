@@ -303,14 +303,14 @@ def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
 def _are_simple(
     values: Tensor,
     expected: Tensor,
-    found: list[Tridiagonal],
+    tridiagonals: list[Tridiagonal],
 ) -> Tensor:
     """Which eigenvalues every run finds with the weight that one eigenvector gives it.
 
     `expected` are these weights, (starts, r).
     """
     simple = torch.ones(len(values), device="cpu", dtype=torch.bool)
-    for weights, T in zip(expected[1:], found[1:]):
+    for weights, T in zip(expected[1:], tridiagonals[1:]):
         nodes, seen, _ = distinct(T)
         distances = (nodes - values[:, None]).abs()
         near = distances.argmin(1)
@@ -397,7 +397,7 @@ class _Measure:
 
     def quadrature(
         self,
-        found: list[Tridiagonal],
+        tridiagonals: list[Tridiagonal],
         *,
         steps: int,
         range_steps: int,
@@ -405,12 +405,12 @@ class _Measure:
     ) -> Quadrature:
         """The quadrature of all runs."""
         nodes, weights, residuals = [], [], []
-        for T in found:
+        for T in tridiagonals:
             own_nodes, own_weights, own_residuals = self._of_run(T)
             nodes.append(own_nodes)
             weights.append(own_weights)
             residuals.append(own_residuals)
-        complete = map(_is_settled, found, nodes, residuals)
+        complete = map(_is_settled, tridiagonals, nodes, residuals)
         return Quadrature(
             nodes=tuple(nodes),
             weights=tuple(weights),
@@ -419,8 +419,8 @@ class _Measure:
             steps=steps,
             variant=variant,
             complete=all(complete),
-            bounds=self._bounds(found, range_steps, self.exact),
-            bulk=self._bounds(found, range_steps, self.simple),
+            bounds=self._bounds(tridiagonals, range_steps, self.exact),
+            bulk=self._bounds(tridiagonals, range_steps, self.simple),
             simple=self.simple,
         )
 
@@ -458,7 +458,7 @@ class _Measure:
 
     def _bounds(
         self,
-        found: list[Tridiagonal],
+        tridiagonals: list[Tridiagonal],
         steps: int,
         exact: Tensor,
     ) -> tuple[float, float]:
@@ -469,7 +469,7 @@ class _Measure:
         ends = exact.tolist()
         if self.zeros:
             ends.append(0.0)
-        for T in found:
+        for T in tridiagonals:
             values, _, residuals = T.ritz(steps)
             lowest = values[0] - residuals[0]
             highest = values[-1] + residuals[-1]

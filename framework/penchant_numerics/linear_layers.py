@@ -141,11 +141,11 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
             handle.remove()
 
 
-def is_gradient(found: Tensor, exact: Tensor, *, terms: Tensor | None = None) -> bool:
+def is_gradient(computed: Tensor, exact: Tensor, *, terms: Tensor | None = None) -> bool:
     """Whether a gradient made of a layer's inputs and errors is that of autograd, to rounding.
 
     Args:
-        found: The gradient of inputs and errors.
+        computed: The gradient of inputs and errors.
         exact: That of autograd.
         terms: The sum of the absolute values of the terms that it is the sum of, where these may
             cancel: the bias of a transformer's keys has no gradient but rounding.
@@ -153,7 +153,7 @@ def is_gradient(found: Tensor, exact: Tensor, *, terms: Tensor | None = None) ->
     Returns:
         Whether they agree.
     """
-    away = (found - exact).norm()
+    away = (computed - exact).norm()
     allowed = agreement(_AGREEMENT) * exact.norm() + _EMPTY
     if terms is not None:
         allowed = allowed + _ROUNDINGS * torch.finfo(terms.dtype).eps * terms.norm()

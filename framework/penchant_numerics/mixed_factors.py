@@ -153,13 +153,13 @@ def _explained(
     """The layers whose weight has the gradient sum_t d_t h_t^T."""
     weights = [layer.parameters()[0] for layer in layers]
     traced = trace_layers(module, state, point[None], layers=layers, parameters=weights)
-    found = []
+    explained = []
     for layer, weight in zip(layers, weights):
         inputs, errors = at_point(layer, traced)
         exact = traced.gradients[weight].flatten(1)
         if is_gradient(errors.T @ inputs, exact):
-            found.append(layer)
-    return found
+            explained.append(layer)
+    return explained
 
 
 # ---- passes through the network

@@ -46,13 +46,13 @@ def select(
         patterns = list(patterns)
     _check_patterns(patterns, list(named))
 
-    found = {}
+    selected = {}
     for name, value in named.items():
         chosen = patterns is None or _matches_any(name, patterns)
         frozen = trainable_only and not value.requires_grad
         if chosen and not frozen:
-            found[name] = value.detach()
-    return found
+            selected[name] = value.detach()
+    return selected
 
 
 def trainable_names(

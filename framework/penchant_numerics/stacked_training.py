@@ -141,7 +141,7 @@ class Stacked:
         steps, self._unread = self._unread, []
         if not steps:
             return
-        together = torch.cat([found for _, _, found in steps])
+        together = torch.cat([values for _, _, values in steps])
         values = iter(together.double().tolist())
         for step, active, _ in steps:
             # one value per network, step by step

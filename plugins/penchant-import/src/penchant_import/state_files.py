@@ -151,7 +151,7 @@ def _read_indexed(path: Path) -> dict[str, Any]:
         if Path(file).name != file:
             raise Error(f"{path} names {file!r}, expected a file of the same folder")
         names_of[file].append(name)
-    found = {}
+    state = {}
     for file, names in sorted(names_of.items()):
         shard = path.with_name(file)
         if not shard.is_file():
@@ -159,8 +159,8 @@ def _read_indexed(path: Path) -> dict[str, Any]:
         tensors = read_tensors(shard)
         if lacking := sorted(set(names) - tensors.keys()):
             raise Error(f"{shard} lacks {', '.join(lacking)}, which {path.name} says it holds")
-        found.update({name: tensors[name] for name in names})
-    return found
+        state.update({name: tensors[name] for name in names})
+    return state
 
 
 def files_read(path: Path) -> list[Path]:

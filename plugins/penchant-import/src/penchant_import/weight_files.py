@@ -69,24 +69,24 @@ def _matching(given: str, where: str) -> list[Path]:
     """Checkpoints that a pattern or a folder stands for."""
     path = Path(given)
     if path.is_dir():
-        found = [
+        paths = [
             each
             for each in path.iterdir()
             if each.suffix in ENDINGS or (each.is_dir() and _network_file(each))
         ]
-        if not found:
+        if not paths:
             listed = ", ".join(ENDINGS)
             raise Error(f"the folder {given!r} has no checkpoints ({listed}) ({where})")
-        return sorted(found)
+        return sorted(paths)
     if not _WILD.search(given):
         raise Error(f"there is no file {given!r} ({where})")
     # Below the last folder without wildcards.
     parts = path.parts
     first = next(number for number, part in enumerate(parts) if _WILD.search(part))
-    found = list(Path(*parts[:first]).glob("/".join(parts[first:])))
-    if not found:
+    paths = list(Path(*parts[:first]).glob("/".join(parts[first:])))
+    if not paths:
         raise Error(f"no file is like {given!r} ({where})")
-    return sorted(found)
+    return sorted(paths)
 
 
 def _trajectory(
@@ -142,8 +142,8 @@ def _numbers_inside(files: Sequence[Path], where: str) -> list[int]:
     if not without:
         raise Error(f"the checkpoints hold no common count of {listed} ({where})")
     hint = "name the files by their steps, such as step-100.pt"
-    found = f"no step is in the name of {str(without[0])!r}, nor in it ({listed})"
-    raise Error(f"{found}; {hint} ({where})")
+    problem = f"no step is in the name of {str(without[0])!r}, nor in it ({listed})"
+    raise Error(f"{problem}; {hint} ({where})")
 
 
 def _counts(state: Mapping[str, Any]) -> list[str]:

@@ -252,11 +252,11 @@ def small_run(name: str, folder: Path, arguments: Mapping[str, Any]) -> Result:
         return only_result(finished)
 
 
-def only_result(found: Run) -> Result:
+def only_result(run: Run) -> Result:
     """The result of a run of one job, which must be done."""
-    (job,) = found.jobs
+    (job,) = run.jobs
     name = job["id"]
-    result = found.result(name)
+    result = run.result(name)
     details = result.record.get("traceback") or ""
     assert result.status == "done", f"{name} failed: {result.error}\n{details}"
     return result

@@ -150,19 +150,19 @@ def check_claims(
     assert not wrong, f"{name}: {listed}"
 
 
-def _others(found: Iterable[Claim], known: Mapping[str, Claim]) -> dict[str, Claim]:
+def _others(claims: Iterable[Claim], known: Mapping[str, Claim]) -> dict[str, Claim]:
     """Claims about quantities that are not known yet."""
     others = {}
-    for claim in found:
+    for claim in claims:
         if claim.quantity not in known:
             others[claim.quantity] = claim
     return others
 
 
-def _wrong(found: Iterable[Claim], reasons: Mapping[str, str]) -> list[str]:
+def _wrong(claims: Iterable[Claim], reasons: Mapping[str, str]) -> list[str]:
     """The claims that do not hold, but for those with a reason."""
     wrong = []
-    for claim in found:
+    for claim in claims:
         if claim.quantity not in reasons and not claim.holds:
             wrong.append(str(claim))
     return wrong

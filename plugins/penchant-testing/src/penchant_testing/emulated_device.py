@@ -277,8 +277,8 @@ class _Call:
         if self.name == "linalg_lstsq":
             refuse_lstsq(self._held_args, self._held_kwargs)
 
-    def _aliased(self, found: Any) -> Any:
-        return return_and_correct_aliasing(self.func, self.args, self.kwargs, found)
+    def _aliased(self, result: Any) -> Any:
+        return return_and_correct_aliasing(self.func, self.args, self.kwargs, result)
 
     def _belongs_to_device(self) -> bool:
         if self.asks_for_host:

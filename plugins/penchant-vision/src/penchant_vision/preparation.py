@@ -36,12 +36,12 @@ class Source(NamedTuple):
 
 def completeness(
     split: str,
-    found: int,
+    count: int,
     complete: int,
 ) -> tuple[str, list[str]]:
     """How many images are there, as a convention, and a warning where some are missing."""
-    share = f"{found} of {complete}"
-    if found == complete:
+    share = f"{count} of {complete}"
+    if count == complete:
         return share, []
     return share, [f"the files hold {share} {split} images"]
 

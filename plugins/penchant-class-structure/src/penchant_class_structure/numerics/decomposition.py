@@ -166,19 +166,19 @@ class Decomposition:
         return units.reshape(size, self.classes, self.classes)
 
 
-def _component(found: Tensor, component: str, across: Tensor) -> Tensor:
+def _component(coefficients: Tensor, component: str, across: Tensor) -> Tensor:
     """The coefficients (k, C, C) of a vector's component in a subspace of the span of all means."""
     own = torch.eye(
         len(across),
-        device=found.device,
-        dtype=found.dtype,
+        device=coefficients.device,
+        dtype=coefficients.dtype,
     )
     if component == "diagonal":
-        return found * own
+        return coefficients * own
 
     # what is along the class vector is the class's, the rest is cross-class
-    along = (found * across).sum(2, keepdim=True) * across
-    return along if component == "class" else found * (1 - own) - along
+    along = (coefficients * across).sum(2, keepdim=True) * across
+    return along if component == "class" else coefficients * (1 - own) - along
 
 
 def streamed_pair_products(

@@ -85,18 +85,18 @@ def _is_matrix(K: Operator) -> bool:
     return isinstance(getattr(K, "gram", K), Dense)
 
 
-def _fewer_zeros(found: Quadrature, size: int) -> Quadrature:
+def _fewer_zeros(spectrum: Quadrature, size: int) -> Quadrature:
     """V^T V has more rows than V V^T: the zeros that it has more are taken away by count."""
-    extra = (found.size - size) / found.size
+    extra = (spectrum.size - size) / spectrum.size
     weights = []
-    for nodes, each in zip(found.nodes, found.weights):
+    for nodes, each in zip(spectrum.nodes, spectrum.weights):
         # the node of zeros holds those that are too many
         smallest = nodes.abs().argmin()
         fewer = each.clone()
         fewer[smallest] = (fewer[smallest] - extra).clamp(min=0)
         weights.append(fewer / fewer.sum())
     return replace(
-        found,
+        spectrum,
         weights=tuple(weights),
         size=size,
     )

@@ -140,14 +140,14 @@ def _components(
 
 
 def _untrained(
-    found: Structure, options: CrossClass, context: penchant.Context
+    structure: Structure, options: CrossClass, context: penchant.Context
 ) -> list[Components]:
     """The same of other networks at initialisation: classes of clustered data show there, too.
 
     None where K is not a matrix, or where every draw is the same network, such as a module of the
     user's own.
     """
-    if not found.components.decomposition.space.exact:
+    if not structure.components.decomposition.space.exact:
         return []
     networks = [context.network(1 + number) for number in range(options.permutations)]
     if len(networks) < 2 or _same_parameters(*networks[:2]):
@@ -155,7 +155,7 @@ def _untrained(
     components = []
     for network in networks:
         fresh = of_classes(measured(network, options, context), options, context)
-        components.append(_components(fresh, found.samples, options, context))
+        components.append(_components(fresh, structure.samples, options, context))
     return components
 
 
@@ -210,32 +210,34 @@ def _component_values(components: Components) -> dict[str, Tensor]:
 
 
 def _whole(
-    found: Structure,
+    structure: Structure,
     untrained: list[Components],
     options: CrossClass,
     context: penchant.Context,
 ) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
     """Everything about the network at the end of its training."""
-    decomposition = found.components.decomposition
+    decomposition = structure.components.decomposition
     space, C = decomposition.space, decomposition.classes
     arrays: dict[str, Any] = {
-        f"eigenvalues-{name}": found.values[name] for name in (*MEANS, "means")
+        f"eigenvalues-{name}": structure.values[name] for name in (*MEANS, "means")
     }
-    arrays["within-average"] = found.components.within_average
-    arrays["top-eigenvalues"] = found.leading.values
-    arrays["top-residuals"] = found.leading.residuals
+    arrays["within-average"] = structure.components.within_average
+    arrays["top-eigenvalues"] = structure.leading.values
+    arrays["top-residuals"] = structure.leading.residuals
 
     # all eigenvalues where K is a matrix, else the leading ones only
     spectrum = None
     if space.exact:
         spectrum = arrays["spectrum"] = _spectrum(space.matrix, space.size)
-    arrays |= _densities(found, spectrum, options, context)
+    arrays |= _densities(structure, spectrum, options, context)
 
-    values = found.leading.values if spectrum is None else spectrum
-    quantities = component_quantities(found.components, untrained, options, context)
-    quantities |= gap_quantities(values, found.leading, decomposition.labels, C)
-    quantities["largest-gauss-newton"] = largest_eigenvalue(found.leading, decomposition.labels, C)
-    quantities |= attribution(found.components, found.leading, options, context)
+    values = structure.leading.values if spectrum is None else spectrum
+    quantities = component_quantities(structure.components, untrained, options, context)
+    quantities |= gap_quantities(values, structure.leading, decomposition.labels, C)
+    quantities["largest-gauss-newton"] = largest_eigenvalue(
+        structure.leading, decomposition.labels, C
+    )
+    quantities |= attribution(structure.components, structure.leading, options, context)
     return quantities, arrays
 
 
@@ -262,14 +264,14 @@ def _smoothing(options: CrossClass) -> Smoothing:
 
 
 def _densities(
-    found: Structure, spectrum: Tensor | None, options: CrossClass, context: penchant.Context
+    structure: Structure, spectrum: Tensor | None, options: CrossClass, context: penchant.Context
 ) -> dict[str, Any]:
     """Log spectra with and without each component, on one grid."""
     # one grid for all, so that panels can be compared
     densities = log_spectra(
-        found.components.decomposition,
+        structure.components.decomposition,
         spectrum=spectrum,
-        pair_values=found.values["pairs"],
+        pair_values=structure.values["pairs"],
         how=options.knockout,
         smoothing=_smoothing(options),
         generators=context.generator,
@@ -286,10 +288,10 @@ def _densities(
     return arrays
 
 
-def _panel(found: Structure, context: penchant.Context) -> dict[str, Any]:
+def _panel(structure: Structure, context: penchant.Context) -> dict[str, Any]:
     """What one panel of figure 6 shows."""
-    space = found.components.decomposition.space
-    C = found.components.decomposition.classes
+    space = structure.components.decomposition.space
+    C = structure.components.decomposition.classes
     smoothing = _smoothing(context.options)
     generator = context.generator("density", "total")
     density = smoothing.density(measure_of(space.gram, space.size, smoothing, generator))
@@ -298,12 +300,12 @@ def _panel(found: Structure, context: penchant.Context) -> dict[str, Any]:
         device="cpu",
         dtype=torch.float64,
     )
-    top[: len(found.leading.values)] = found.leading.values[:C]
+    top[: len(structure.leading.values)] = structure.leading.values[:C]
     return {
-        "samples": len(found.samples.labels),
+        "samples": len(structure.samples.labels),
         "top": top,
-        "means": found.values["means"],
-        "within": found.components.within_average,
+        "means": structure.values["means"],
+        "within": structure.components.within_average,
         "grid": density.grid,
         "density": density.density,
     }
@@ -359,9 +361,9 @@ def _rows(arrays: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _conventions(
-    found: Structure, untrained: list[Components], options: CrossClass
+    structure: Structure, untrained: list[Components], options: CrossClass
 ) -> dict[str, str]:
-    decomposition = found.components.decomposition
+    decomposition = structure.components.decomposition
     C = decomposition.classes
     ratio = "largest ratio of neighbours after"
     return {

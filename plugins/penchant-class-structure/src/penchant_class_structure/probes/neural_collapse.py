@@ -252,17 +252,17 @@ def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[s
 
 
 def _arrays(
-    found: list[_Step], samples: Samples, layers: CollapseLayers, context: penchant.Context
+    steps: list[_Step], samples: Samples, layers: CollapseLayers, context: penchant.Context
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Everything by step and layer, and the names of arrays with numbers that are not defined."""
-    arrays: dict[str, Any] = {"accuracies": np.array([each.accuracy for each in found])}
+    arrays: dict[str, Any] = {"accuracies": np.array([each.accuracy for each in steps])}
     for name in (*MEASURES, "nc3", "nc4"):
         key = "nc3-by-step" if name == "nc3" else f"{name}-by-layer"
-        arrays[key] = np.stack([each.values[name] for each in found])
-        arrays[f"{key}-stderr"] = np.stack([each.errors[name] for each in found])
-        arrays[f"{name}-null"] = np.stack([each.nulls[name].mean(0) for each in found])
+        arrays[key] = np.stack([each.values[name] for each in steps])
+        arrays[f"{key}-stderr"] = np.stack([each.errors[name] for each in steps])
+        arrays[f"{name}-null"] = np.stack([each.nulls[name].mean(0) for each in steps])
     for name in MEASURES[1:]:
-        values = [each.values[f"{name}-classifier"] for each in found]
+        values = [each.values[f"{name}-classifier"] for each in steps]
         arrays[f"{name}-classifier-by-step"] = np.array(values)
 
     # isotropic features of each layer's dimension

@@ -125,7 +125,7 @@ class KroneckerSum(Curvature):
 
     def _add_between_layers(
         self,
-        found: list[Tensor],
+        blocks: list[Tensor],
         given: list[Tensor],
         inside: Tensor,
     ) -> None:
@@ -141,7 +141,7 @@ class KroneckerSum(Curvature):
         total = torch.stack(seen).sum(0)
 
         # every layer is given what the others made
-        for number, sum_ in enumerate(found):
+        for number, sum_ in enumerate(blocks):
             others = total - seen[number]
             sum_ += errors[number].T @ others @ inputs[number] / len(inside)
 

@@ -346,14 +346,14 @@ def _over_sequences(
     quantities: dict[str, penchant.Quantity], shards: Shards, proxies: list[str], count: int
 ) -> dict[str, penchant.Quantity]:
     """The same errors of proxies, with the variance over sequences and over sampled labels."""
-    found = {}
+    changed = {}
     for name in proxies:
         groups = _groups(shards, f"error-{name}")
         if groups is None:
             continue
         for which, without in (("last", groups[-1]), ("mean", groups.mean(0))):
             label = f"{which}-error-{name}"
-            found[label] = penchant.Quantity(
+            changed[label] = penchant.Quantity(
                 quantities[label].value,
                 stderr=jackknife(without),
                 over="sequences",
@@ -361,7 +361,7 @@ def _over_sequences(
                 df=len(without) - 1,
                 null=1.0,
             )
-    return found
+    return changed
 
 
 def _groups(shards: Shards, key: str) -> Tensor | None:

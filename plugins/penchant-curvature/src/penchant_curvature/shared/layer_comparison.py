@@ -59,10 +59,10 @@ def chosen_samples(context: penchant.Context) -> Samples:
 
 def compared_estimators(context: penchant.Context) -> list[Any]:
     """The curvatures that are compared: of sequences, those that need no class per sample."""
-    found = list(context.estimators("curvature"))
+    estimators = list(context.estimators("curvature"))
     if not are_sequences(context.data.train.labels):
-        return found
-    return [each for each in found if each.name != BY_CLASS]
+        return estimators
+    return [each for each in estimators if each.name != BY_CLASS]
 
 
 def eigenvectors_compared(context: penchant.Context) -> int:
@@ -318,12 +318,12 @@ def _without_groups(context: penchant.Context, exact: Compared, proxy: Compared)
     if not are_sequences(data.labels) or len(data.labels) < GROUPS:
         return {}
     group = torch.arange(len(data.labels), device=data.labels.device) % GROUPS
-    found = []
+    replicates = []
     for number in range(GROUPS):
         some = data.select(group != number)
         G, A = (each.estimator(each.network, some)[each.layer] for each in (exact, proxy))
-        found.append(_distance(G, A, _drawn_again(context, exact, some)))
-    groups = torch.tensor(found, device="cpu", dtype=torch.float64)
+        replicates.append(_distance(G, A, _drawn_again(context, exact, some)))
+    groups = torch.tensor(replicates, device="cpu", dtype=torch.float64)
     return {
         f"error-{proxy.name}-groups": groups[:, 0],
         f"alignment-{proxy.name}-groups": groups[:, 1],

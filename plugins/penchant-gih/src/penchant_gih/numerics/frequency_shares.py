@@ -80,16 +80,16 @@ def frequencies(shape: Sequence[int], *, device: torch.device | str) -> Tensor:
     return squares.sqrt()
 
 
-def low_share(found: Tensor, shape: Sequence[int]) -> float:
+def low_share(by_frequency: Tensor, shape: Sequence[int]) -> float:
     """Share of energies of the grid at frequencies of at most an eighth of a cycle per pixel.
 
     >>> moment = torch.eye(64, device="cpu", dtype=torch.float64)
     >>> low_share(energies(moment, (1, 8, 8)), (1, 8, 8))
     0.078125
     """
-    lengths = frequencies(shape, device=found.device)
-    slow = found[lengths <= LOW]
-    share = slow.sum() / found.sum()
+    lengths = frequencies(shape, device=by_frequency.device)
+    slow = by_frequency[lengths <= LOW]
+    share = slow.sum() / by_frequency.sum()
     return float(share)
 
 

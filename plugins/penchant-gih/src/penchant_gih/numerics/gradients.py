@@ -50,8 +50,8 @@ def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = Fal
     """
 
     def outputs(state: State, x: Tensor) -> Tensor:
-        found = functional_call(ensemble.module, state, (x,))
-        return first_output(found)
+        values = functional_call(ensemble.module, state, (x,))
+        return first_output(values)
 
     def total(state: State, x: Tensor) -> Tensor:
         # Rows do not mix: the gradient of the sum is that of each.

@@ -83,7 +83,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
 
 
 def _arrays(
-    found: Directions,
+    directions: Directions,
     spectra: Tensor,
     null: Tensor | None,
     count: int | None,
@@ -91,12 +91,12 @@ def _arrays(
     """G and its pairs, with errors from groups of the networks, and the null's eigenvalues."""
     arrays: dict[str, Any] = {}
     # Of very large inputs the matrix was never formed.
-    if found.groups is not None:
-        arrays["geometry"] = found.matrix
-        arrays["geometry-stderr"] = _entry_stderr(found.groups)
-    arrays["eigenvalues"] = found.eigenvalues
+    if directions.groups is not None:
+        arrays["geometry"] = directions.matrix
+        arrays["geometry-stderr"] = _entry_stderr(directions.groups)
+    arrays["eigenvalues"] = directions.eigenvalues
     arrays["eigenvalues-stderr"] = statistics.jackknife(spectra)
-    arrays["directions"] = found.vectors[:count]
+    arrays["directions"] = directions.vectors[:count]
     if null is not None:
         edges = [null.min(), null.max()]
         arrays["null-edges"] = torch.stack(edges)
@@ -126,17 +126,19 @@ def _of_gradients(rows: Tensor) -> Directions:
     return dataclasses.replace(directions, matrix=directions.moment(), groups=groups)
 
 
-def _null(found: Directions, context: penchant.Context, options: AverageGeometry) -> Tensor | None:
+def _null(
+    directions: Directions, context: penchant.Context, options: AverageGeometry
+) -> Tensor | None:
     """Spectra (draws, k) of isotropic architectures with the same norms.
 
     There is none where a network has several vectors.
     """
-    if found.squared_norms is None:
+    if directions.squared_norms is None:
         return None
-    size = found.vectors.shape[1]
+    size = directions.vectors.shape[1]
     stream = context.generator("null")
     return isotropic_spectra(
-        found.squared_norms,
+        directions.squared_norms,
         size,
         generator=stream,
         draws=options.null_draws,
@@ -157,39 +159,39 @@ def numerical_rank(eigenvalues: Tensor) -> int:
 
 
 def _quantities(
-    found: Directions, spectra: Tensor, null: Tensor | None
+    directions: Directions, spectra: Tensor, null: Tensor | None
 ) -> dict[str, penchant.Quantity]:
-    values = found.eigenvalues
+    values = directions.eigenvalues
     quantities = {
         "trace": penchant.Quantity(
-            found.trace,
-            stderr=found.trace_stderr,
+            directions.trace,
+            stderr=directions.trace_stderr,
             over="networks",
-            count=found.networks,
-            df=found.networks - 1,
+            count=directions.networks,
+            df=directions.networks - 1,
         ),
-        "effective-rank": _of_spectrum(effective_rank, found, spectra, null),
-        "condition": _condition(found, spectra, null),
+        "effective-rank": _of_spectrum(effective_rank, directions, spectra, null),
+        "condition": _condition(directions, spectra, null),
         "rank": penchant.Quantity(numerical_rank(values), exact=True),
-        "corr-isotropic": _isotropy(found),
+        "corr-isotropic": _isotropy(directions),
     }
     if null is not None:
-        quantities["beyond-null"] = _beyond(found, spectra, null)
+        quantities["beyond-null"] = _beyond(directions, spectra, null)
     return quantities
 
 
 def _of_spectrum(
-    statistic: Statistic, found: Directions, spectra: Tensor, null: Tensor | None
+    statistic: Statistic, directions: Directions, spectra: Tensor, null: Tensor | None
 ) -> penchant.Quantity:
     """A statistic of a spectrum, its error by the jackknife, its null from isotropic spectra."""
     # The statistic with one group left out at a time.
     replicates = [statistic(spectrum) for spectrum in spectra]
-    value = statistic(found.eigenvalues)
+    value = statistic(directions.eigenvalues)
     quantity = penchant.Quantity(
         value,
         stderr=statistics.jackknife(replicates),
         over=OVER,
-        count=found.networks,
+        count=directions.networks,
         df=len(spectra) - 1,
     )
     if null is None:
@@ -199,17 +201,17 @@ def _of_spectrum(
 
 
 def _condition(
-    found: Directions,
+    directions: Directions,
     spectra: Tensor,
     null: Tensor | None,
 ) -> penchant.Quantity:
     """Largest over smallest eigenvalue; not a number where G has not full rank."""
-    size = found.vectors.shape[1]
-    rank = numerical_rank(found.eigenvalues)
+    size = directions.vectors.shape[1]
+    rank = numerical_rank(directions.eigenvalues)
     if rank < size:
         return penchant.Quantity(math.nan)
-    quantity = _of_spectrum(_ratio_of_ends, found, spectra, null)
-    return attrs.evolve(quantity, stderr=condition_stderr(found))
+    quantity = _of_spectrum(_ratio_of_ends, directions, spectra, null)
+    return attrs.evolve(quantity, stderr=condition_stderr(directions))
 
 
 def _ratio_of_ends(spectrum: Tensor) -> float:
@@ -218,15 +220,15 @@ def _ratio_of_ends(spectrum: Tensor) -> float:
     return float(largest / smallest)
 
 
-def condition_stderr(found: Directions) -> float:
+def condition_stderr(directions: Directions) -> float:
     """The standard error of the condition, to first order in the spread of groups of the networks.
 
     A group moves an eigenvalue by v.G_i v. Leaving it out instead changes how many networks there
     are, and the ends of a spectrum of few networks depend on that more than on anything else.
     """
-    groups = found.groups
-    ends = found.eigenvalues[[0, -1]]
-    vectors = found.vectors[[0, -1]].to(groups)
+    groups = directions.groups
+    ends = directions.eigenvalues[[0, -1]]
+    vectors = directions.vectors[[0, -1]].to(groups)
     # Both ends in every group, relative to those of all networks.
     along = torch.einsum("ka,pab,kb->pk", vectors, groups, vectors)
     moved = along / ends.to(groups)
@@ -237,42 +239,42 @@ def condition_stderr(found: Directions) -> float:
     return condition * float(stderr)
 
 
-def _isotropy(found: Directions) -> penchant.Quantity:
+def _isotropy(directions: Directions) -> penchant.Quantity:
     """Corr(G, I), the norm of G from different groups of the networks."""
     # <G, I> is the trace; the norm of I is the root of D.
-    if found.groups is None:
-        assert found.rows is not None  # an answer has groups or gradients
-        table, traces = row_geometry.table_and_traces(found.rows, found.networks)
+    if directions.groups is None:
+        assert directions.rows is not None  # an answer has groups or gradients
+        table, traces = row_geometry.table_and_traces(directions.rows, directions.networks)
     else:
-        table = inner_products(list(found.groups))
-        diagonals = found.groups.diagonal(dim1=1, dim2=2)
+        table = inner_products(list(directions.groups))
+        diagonals = directions.groups.diagonal(dim1=1, dim2=2)
         traces = diagonals.sum(1).cpu()
-    corr = corr_with_fixed(traces, table, float(found.vectors.shape[1]))
+    corr = corr_with_fixed(traces, table, float(directions.vectors.shape[1]))
     return penchant.Quantity(
         corr.value,
         stderr=corr.stderr,
         over=OVER,
-        count=found.networks,
+        count=directions.networks,
         df=len(traces) - 1,
         null=1.0,
     )
 
 
-def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
+def _energies(directions: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
     """Energies by frequency, and with one group of the networks left out at a time."""
-    if found.groups is not None:
-        total = found.groups.sum(0)
+    if directions.groups is not None:
+        total = directions.groups.sum(0)
         left_out = []
-        for group in found.groups:
+        for group in directions.groups:
             left_out.append(frequency_shares.energies(total - group, shape))
-        energies = frequency_shares.energies(matrix_of(found), shape)
+        energies = frequency_shares.energies(matrix_of(directions), shape)
         return energies, left_out
     # From the gradients themselves.
-    rows = found.rows
+    rows = directions.rows
     assert rows is not None  # an answer has groups or gradients
-    groups = row_geometry.members(found.networks, len(rows), device=rows.device)
+    groups = row_geometry.members(directions.networks, len(rows), device=rows.device)
     assert groups is not None
-    equal = torch.full_like(found.eigenvalues, 1 / len(rows))
+    equal = torch.full_like(directions.eigenvalues, 1 / len(rows))
     left_out = []
     for weights in row_geometry.left_out_weights(groups, like=equal):
         left_out.append(frequency_shares.energies_of_rows(rows, weights, shape))
@@ -281,7 +283,7 @@ def _energies(found: Directions, shape: tuple[int, ...]) -> tuple[Tensor, list[T
 
 
 def _low_frequencies(
-    found: Directions, energies: Tensor, left_out: list[Tensor], shape: tuple[int, ...]
+    directions: Directions, energies: Tensor, left_out: list[Tensor], shape: tuple[int, ...]
 ) -> penchant.Quantity:
     """The share of slow waves; isotropic gradients have as much as there are slow waves."""
     replicates = [frequency_shares.low_share(each, shape) for each in left_out]
@@ -290,14 +292,14 @@ def _low_frequencies(
         frequency_shares.low_share(energies, shape),
         stderr=statistics.jackknife(replicates),
         over=OVER,
-        count=found.networks,
+        count=directions.networks,
         df=len(replicates) - 1,
         null=isotropic.double().mean(),
     )
 
 
 def _beyond(
-    found: Directions,
+    directions: Directions,
     spectra: Tensor,
     null: Tensor,
 ) -> penchant.Quantity:
@@ -311,10 +313,10 @@ def _beyond(
     null_fields = statistics.null_of(others)
     null_fields["null"] = 0.0
     return penchant.Quantity(
-        _outside(found.eigenvalues, null),
+        _outside(directions.eigenvalues, null),
         stderr=statistics.jackknife(replicates),
         over=OVER,
-        count=found.networks,
+        count=directions.networks,
         **null_fields,
     )
 

@@ -39,37 +39,37 @@ def with_matrix(context: penchant.Context, networks: int) -> Directions:
     return _formed(context, directions)
 
 
-def _formed(context: penchant.Context, found: Directions) -> Directions:
+def _formed(context: penchant.Context, directions: Directions) -> Directions:
     """The answer with its matrix."""
     try:
-        matrix = found.moment()
+        matrix = directions.moment()
     except ValueError as error:
         raise penchant.Error(str(error)) from None
     if matrix is None:
         raise penchant.Error(
-            f"the whole matrix is needed, found {len(found.vectors)} leading directions of "
+            f"the whole matrix is needed, found {len(directions.vectors)} leading directions of "
             f"{context.estimator('directions').name}: leave its option `leading` out"
         )
-    refuse_zero(found)
-    return dataclasses.replace(found, matrix=matrix)
+    refuse_zero(directions)
+    return dataclasses.replace(directions, matrix=matrix)
 
 
-def matrix_of(found: Directions) -> Tensor:
+def matrix_of(directions: Directions) -> Tensor:
     """The matrix of `with_matrix`."""
-    assert found.matrix is not None
-    return found.matrix
+    assert directions.matrix is not None
+    return directions.matrix
 
 
-def groups_of(found: Directions) -> Tensor:
+def groups_of(directions: Directions) -> Tensor:
     """The groups of `independent_groups`."""
-    assert found.groups is not None
-    return found.groups
+    assert directions.groups is not None
+    return directions.groups
 
 
-def refuse_zero(found: Directions) -> None:
+def refuse_zero(directions: Directions) -> None:
     """Directions of a geometry that is exactly zero would be arbitrary."""
-    if not bool(found.eigenvalues.any()):
-        size = found.vectors.shape[1]
+    if not bool(directions.eigenvalues.any()):
+        size = directions.vectors.shape[1]
         raise penchant.Error(
             f"the gradient by each of {size} inputs is exactly zero in every network: an "
             "architecture whose output does not depend on its input has no geometry"

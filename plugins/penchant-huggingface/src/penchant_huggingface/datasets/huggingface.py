@@ -152,10 +152,10 @@ def _given_samples(rows: Rows, names: Sequence[str], length: int) -> Samples:
 
 def _filled(rows: Sequence[Sequence[int]], length: int, value: int) -> Tensor:
     """Rows of one length, filled up behind."""
-    found = torch.full((len(rows), length), value, dtype=torch.int64, device="cpu")
-    for row, own in zip(found, rows, strict=True):
+    filled = torch.full((len(rows), length), value, dtype=torch.int64, device="cpu")
+    for row, own in zip(filled, rows, strict=True):
         row[: len(own)] = torch.tensor(own, dtype=torch.int64, device="cpu")
-    return found
+    return filled
 
 
 def _vocabulary(options: Texts, samples: Sequence[Samples]) -> int:

@@ -141,11 +141,11 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _table(found: list[dict[str, Any]], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+def _table(estimates: list[dict[str, Any]], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     """Numbers (estimators, cells, repeats) by name."""
     table = {}
     for key in ("value", "training", "stderr", "warned"):
-        column = [row[key] for row in found]
+        column = [row[key] for row in estimates]
         numbers = np.array(column, dtype=np.float64)
         table[key] = numbers.reshape(shape)
     return table

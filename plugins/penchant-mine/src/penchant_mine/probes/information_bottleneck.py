@@ -295,9 +295,9 @@ def _sweep(betas: tuple[float, ...], groups: list[Rows]) -> dict[str, Any]:
     return arrays
 
 
-def _with_stderr(label: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _with_stderr(label: str, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Arrays of values and of their standard errors."""
-    values, errors, _ = zip(*found)
+    values, errors, _ = zip(*rows)
     return {
         label: np.array(values),
         f"{label}-stderr": np.array(errors),

@@ -87,12 +87,12 @@ def _of_one_network(options: Nad, context: penchant.Context) -> Directions:
         raise penchant.Error(str(error)) from None
 
 
-def _warn_of_unseen_inputs(found: Directions, context: penchant.Context) -> None:
+def _warn_of_unseen_inputs(directions: Directions, context: penchant.Context) -> None:
     """Inputs by which the gradient is exactly zero in every network."""
-    if found.rows is not None:
-        seen = (found.rows != 0).any(0)
-    elif found.matrix is not None:
-        seen = found.matrix.diagonal() != 0
+    if directions.rows is not None:
+        seen = (directions.rows != 0).any(0)
+    elif directions.matrix is not None:
+        seen = directions.matrix.diagonal() != 0
     else:
         return
     size, reaching = len(seen), int(seen.sum())
@@ -104,27 +104,27 @@ def _warn_of_unseen_inputs(found: Directions, context: penchant.Context) -> None
 
 
 def _warn_of_few_networks(
-    found: Directions,
+    directions: Directions,
     quantities: dict[str, penchant.Quantity],
     context: penchant.Context,
 ) -> None:
     """With one vector per network there are as many directions as networks."""
-    size = found.vectors.shape[1]
-    if found.networks < size and found.squared_norms is not None:
+    size = directions.vectors.shape[1]
+    if directions.networks < size and directions.squared_norms is not None:
         # An estimate that is centred has one direction less.
-        estimated = len(found.eigenvalues)
+        estimated = len(directions.eigenvalues)
         above = quantities["directions-above-null"].value
         noun = "samples" if context.network_kind == "trained" else "networks"
-        counts = f"{found.networks} {noun} for {size} inputs"
+        counts = f"{directions.networks} {noun} for {size} inputs"
         context.warn(
             f"{counts}: at most {estimated} directions can be estimated; {above:.0f} of them lie "
             "above the null"
         )
 
 
-def _matrix(found: Directions) -> Tensor:
+def _matrix(directions: Directions) -> Tensor:
     try:
-        matrix = found.moment()
+        matrix = directions.moment()
     except ValueError as error:
         raise penchant.Error(str(error)) from None
     if matrix is None:
@@ -134,48 +134,48 @@ def _matrix(found: Directions) -> Tensor:
     return matrix
 
 
-def _null(found: Directions, context: penchant.Context) -> Tensor | None:
+def _null(directions: Directions, context: penchant.Context) -> Tensor | None:
     """Spectra (draws, k) of isotropic architectures with the same norms.
 
     There are none without one vector per network.
     """
-    if found.squared_norms is None:
+    if directions.squared_norms is None:
         return None
-    size = found.vectors.shape[1]
+    size = directions.vectors.shape[1]
     generator = context.generator("null")
     spectra = isotropic_spectra(
-        found.squared_norms,
+        directions.squared_norms,
         size,
         generator=generator,
         draws=NULL_DRAWS,
     )
-    return spectra[:, : len(found.eigenvalues)]
+    return spectra[:, : len(directions.eigenvalues)]
 
 
 def _quantities(
-    found: Directions,
+    directions: Directions,
     left_out: Tensor | None,
     null: Tensor | None,
     generator: Generator,
 ) -> dict[str, penchant.Quantity]:
     trace = penchant.Quantity(
-        found.trace,
-        stderr=found.trace_stderr,
+        directions.trace,
+        stderr=directions.trace_stderr,
         over="networks",
-        count=found.networks,
-        df=found.networks - 1,
+        count=directions.networks,
+        df=directions.networks - 1,
     )
     # A few pairs say nothing about the whole spectrum.
-    if found.residuals is not None:
+    if directions.residuals is not None:
         return {"trace": trace}
 
-    rank = effective_rank(found.eigenvalues)
+    rank = effective_rank(directions.eigenvalues)
     ranks: dict[str, Any] = {"value": rank}
-    counts: dict[str, Any] = {"value": participation.directions_90(found.eigenvalues)}
+    counts: dict[str, Any] = {"value": participation.directions_90(directions.eigenvalues)}
     if left_out is not None:
         over = {
             "over": "networks (jackknife over groups)",
-            "count": found.networks,
+            "count": directions.networks,
             "df": len(left_out) - 1,
         }
         ranks |= {"stderr": jackknife(_effective_ranks(left_out)), **over}
@@ -189,18 +189,18 @@ def _quantities(
         "directions-90": penchant.Quantity(**counts),
     }
     if null is not None:
-        quantities["directions-above-null"] = _above_null(found, left_out, null, generator)
+        quantities["directions-above-null"] = _above_null(directions, left_out, null, generator)
     return quantities
 
 
 def _above_null(
-    found: Directions,
+    directions: Directions,
     left_out: Tensor | None,
     null: Tensor,
     generator: Generator,
 ) -> penchant.Quantity:
     """How many leading eigenvalues lie above those of isotropic architectures."""
-    values = found.eigenvalues.cpu().numpy()
+    values = directions.eigenvalues.cpu().numpy()
     limits = preferred.limits(null)
     known: dict[str, Any] = {}
     if left_out is not None:
@@ -208,9 +208,9 @@ def _above_null(
         known = {
             "stderr": preferred.count_stderr(values, errors, limits, generator=generator),
             "over": "networks (eigenvalues moved by their standard errors)",
-            "count": found.networks,
+            "count": directions.networks,
         }
-    p = preferred.first_p_value(found.eigenvalues, null)
+    p = preferred.first_p_value(directions.eigenvalues, null)
     above = preferred.count_above(values, limits)
     return penchant.Quantity(above, null=0.0, p=p, **known)
 

@@ -80,8 +80,8 @@ def fit_problem(context: penchant.Context, number: int) -> dict[str, Tensor]:
     left, singular, right = torch.linalg.svd(problem.Phi, full_matrices=False)
     fit = Fit(singular.square(), left, problem.y)
 
-    def test_errors(found: Descent) -> Tensor:
-        weights = (found.coefficients / singular) @ right
+    def test_errors(descent: Descent) -> Tensor:
+        weights = (descent.coefficients / singular) @ right
         return population_errors(weights)
 
     return _both(fit, test_errors, options)
@@ -112,9 +112,9 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     )
     y = y + noise.to(y.device) * options.noise**0.5
 
-    def test_errors(found: Descent) -> Tensor:
+    def test_errors(descent: Descent) -> Tensor:
         beside = K_test @ vectors
-        outputs = (found.coefficients / values) @ beside.T
+        outputs = (descent.coefficients / values) @ beside.T
         errors = (outputs - expected).square()
         return errors.mean(1)
 

@@ -167,9 +167,9 @@ def files_missing(
 
 def wrong_file(
     path: Path,
-    found: str,
+    actual: str,
     expected: str,
 ) -> penchant.Error:
     """Says which file, what was found and what was expected."""
-    text = f"{path}: found {found}, expected {expected}"
+    text = f"{path}: found {actual}, expected {expected}"
     return penchant.Error(text)

@@ -116,7 +116,7 @@ def _network(context: penchant.Context) -> Any:
     return network
 
 
-def _add(found: _Layers, name: str, weight: Tensor, context: penchant.Context) -> None:
+def _add(layers: _Layers, name: str, weight: Tensor, context: penchant.Context) -> None:
     """Measure one tensor, and its entries in random order."""
     options: WeightSpectra = context.options
     matrix = as_matrix(weight)
@@ -129,25 +129,25 @@ def _add(found: _Layers, name: str, weight: Tensor, context: penchant.Context) -
     draws = []
     for _ in range(options.shuffles):
         draws.append(spectrum(shuffled(matrix, generator=generator)).values)
-    found.names.append(name)
-    found.spectra.append(own)
-    found.nulls.append({key: np.array([each[key] for each in draws]) for key in MEASURES})
+    layers.names.append(name)
+    layers.spectra.append(own)
+    layers.nulls.append({key: np.array([each[key] for each in draws]) for key in MEASURES})
 
 
-def _quantities(found: _Layers, context: penchant.Context) -> dict[str, penchant.Quantity]:
+def _quantities(layers: _Layers, context: penchant.Context) -> dict[str, penchant.Quantity]:
     """Means over layers; nulls are means over layers of each shuffle."""
     quantities = {}
     for name in MEASURES:
         key = "power-law-layers" if name == "power-law" else name
-        value = float(np.mean([each.values[name] for each in found.spectra]))
-        draws = np.mean([each[name] for each in found.nulls], axis=0)
+        value = float(np.mean([each.values[name] for each in layers.spectra]))
+        draws = np.mean([each[name] for each in layers.nulls], axis=0)
         quantities[key] = penchant.Quantity(value, exact=True, **null_of(draws, value=value))
 
-    tails = [each.tail for each in found.spectra if each.tail is not None and each.tail.accepted]
-    refused = len(found.spectra) - len(tails)
+    tails = [each.tail for each in layers.spectra if each.tail is not None and each.tail.accepted]
+    refused = len(layers.spectra) - len(tails)
     if refused:
         context.warn(
-            f"no power law in {refused} of {len(found.spectra)} layers: an exponential fits the "
+            f"no power law in {refused} of {len(layers.spectra)} layers: an exponential fits the "
             "tail as well, or it has too few values"
         )
     if tails:
@@ -161,21 +161,21 @@ def _quantities(found: _Layers, context: penchant.Context) -> dict[str, penchant
     return quantities
 
 
-def _arrays(found: _Layers) -> dict[str, np.ndarray]:
+def _arrays(layers: _Layers) -> dict[str, np.ndarray]:
     """Everything by layer."""
-    longest = max(len(each.singular_values) for each in found.spectra)
-    table = np.zeros((len(found.spectra), longest))
-    for row, each in zip(table, found.spectra):
+    longest = max(len(each.singular_values) for each in layers.spectra)
+    table = np.zeros((len(layers.spectra), longest))
+    for row, each in zip(table, layers.spectra):
         row[: len(each.singular_values)] = each.singular_values
     arrays = {
         "singular-values": table,
-        "shapes": np.array([each.shape for each in found.spectra]),
-        "edges": np.array([each.edge for each in found.spectra]),
+        "shapes": np.array([each.shape for each in layers.spectra]),
+        "edges": np.array([each.edge for each in layers.spectra]),
     }
     for name, key in ARRAYS.items():
-        arrays[key] = np.array([each.values[name] for each in found.spectra])
-        arrays[f"{key}-null"] = np.array([each[name].mean() for each in found.nulls])
-    tails = [each.tail for each in found.spectra]
+        arrays[key] = np.array([each.values[name] for each in layers.spectra])
+        arrays[f"{key}-null"] = np.array([each[name].mean() for each in layers.nulls])
+    tails = [each.tail for each in layers.spectra]
     accepted = [each if each is not None and each.accepted else None for each in tails]
     arrays["tail-exponents"] = _of(accepted, "exponent")
     arrays["tail-exponents-stderr"] = _of(accepted, "stderr")

@@ -176,7 +176,7 @@ def digit_judge(network: nn.Module) -> Judge:
 
 
 def coverage(
-    found: Tensor,
+    modes: Tensor,
     share: Tensor,
     *,
     captured: float,
@@ -184,7 +184,7 @@ def coverage(
     """How samples are spread over the modes of the data.
 
     Args:
-        found: Mode of every sample (samples,), -1 for none.
+        modes: Mode of every sample (samples,), -1 for none.
         share: Share of the data in every mode (modes,).
         captured: A mode is captured if it has at least this share of the samples that it would
             have if all were sampled from the data.
@@ -194,7 +194,7 @@ def coverage(
         that belong to a mode, `fullest`, the share of these in the fullest mode, and `kl`,
         KL(samples | data) over these; if there are none, that of samples all in the rarest mode.
     """
-    inside = found[found >= 0]
+    inside = modes[modes >= 0]
     counts = torch.bincount(inside, minlength=len(share)).to(torch.float64)
     total = float(counts.sum())
     # Modes that the data lack would make the KL infinite.
@@ -205,12 +205,12 @@ def coverage(
         return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0, "fullest": 0.0}
     p = counts / total
     # All samples count, not only those near a mode: a cloud has few near each.
-    due = captured * share * len(found)
+    due = captured * share * len(modes)
     has_its_share = (counts > 0) & (counts >= due)
     return {
         "modes": float(has_its_share.sum()),
         "modes-seen": float((counts > 0).sum()),
         "kl": float(torch.special.xlogy(p, p / known).sum()),
-        "quality": total / len(found),
+        "quality": total / len(modes),
         "fullest": float(p.max()),
     }

@@ -99,13 +99,13 @@ def counts_by_trees(
     for points in (points_x, points_z):
         inside = np.nextafter(radius, 0)  # strictly nearer
         tree = cKDTree(points)
-        found = tree.query_ball_point(
+        inside_ball = tree.query_ball_point(
             points,
             inside,
             p=np.inf,
             return_length=True,
         )
         # Of copies of one pair nothing is strictly nearer.
-        near = np.where(radius == 0, 0, found - 1)
+        near = np.where(radius == 0, 0, inside_ball - 1)
         counts.append(torch.from_numpy(near).to(x.device))
     return counts[0], counts[1]
