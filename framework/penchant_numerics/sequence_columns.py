@@ -161,7 +161,7 @@ def gauss_newton_columns(
     if loss == "squared-error":
         return _random_signs(network, inputs, counted, scale, count, generator)
 
-    sampled = drawn_labels(network, inputs, count, generator=generator)
+    sampled = sampled_labels(network, inputs, count, generator=generator)
     sampled = sampled.masked_fill(~counted[:, None], IGNORED)
     convention = f"{count} draws of the labels of each sequence from the network's probabilities"
     return _losses(network, inputs, sampled, scale), convention
@@ -250,7 +250,7 @@ def sampled_outputs(
 
 
 @torch.no_grad()
-def drawn_labels(
+def sampled_labels(
     network: nn.Module,
     inputs: Tensor,
     draws: int,

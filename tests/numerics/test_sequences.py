@@ -10,10 +10,10 @@ from penchant_numerics.gauss_newton_gram import gauss_newton_gram, gauss_newton_
 from penchant_numerics.hessian import Hessian, residual
 from penchant_numerics.sample_traces import sample_traces
 from penchant_numerics.sequence_columns import (
-    drawn_labels,
     gauss_newton_columns,
     loss_gradients,
     numbers_of,
+    sampled_labels,
     sampled_outputs,
 )
 from penchant_numerics.sequences import (
@@ -287,7 +287,7 @@ def test_random_signs_make_gauss_newton_of_the_squared_error_on_average():
 
 def test_labels_are_drawn_from_the_probabilities():
     network, (tokens, _) = build()
-    drawn = drawn_labels(network, tokens, 4000, generator=torch.Generator().manual_seed(0))
+    drawn = sampled_labels(network, tokens, 4000, generator=torch.Generator().manual_seed(0))
     shares = functional.one_hot(drawn, CLASSES).double().mean(1)
     p = network(tokens).detach().softmax(-1)
     z = (shares - p) / (p * (1 - p) / 4000).sqrt()

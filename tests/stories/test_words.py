@@ -29,6 +29,11 @@ NAMES = {
     "places": "locations, folders, positions or devices",
     "drawer": "sampler",
     "drawers": "samplers",
+    "part": "split, group, chunk, component, term or entry",
+    "parts": "splits, groups, chunks, components, terms or entries",
+    "keep": "store, save or cache",
+    "kept": "stored, saved or cached",
+    "drawn": "sampled, initialised, or figures",
     "cure": "hint",
     "kit": "conformance tests",
     "aside": "disabled (plugin) or quarantined (file)",
@@ -49,8 +54,9 @@ WHOLE_NAMES = {
     "look_every": "eval_every",
     "keep_kernel": "store_kernel",
     "keep_matrix": "store_matrix",
-    "part": "split",
     "answers": "estimates",
+    "nothing": "none or None",
+    "apart": "difference",
     "alone": "standalone",
     "side_by_side": "stacked",
     "many_trainings": "batched_training",
@@ -59,8 +65,26 @@ WHOLE_NAMES = {
     "over_devices": "multi_device",
     "labelled": "dataframes",
 }
-# Names that still have such a word, because the kernel uses them.
-KNOWN = {"labels_told"}
+# Words that no local name may be in numerics and in plugins that measure -> what to use instead.
+LOCALS = {
+    "part": NAMES["part"],
+    "parts": NAMES["parts"],
+    "keep": NAMES["keep"],
+    "kept": NAMES["kept"],
+    "drawn": NAMES["drawn"],
+    "found": "the noun itself, such as directions, rows or paths",
+    "wanted": "requested or expected",
+    "asked": "requested",
+    "told": "the noun itself, such as message",
+    "heard": "the noun itself, such as events",
+    "nothing": "none or None",
+    "apart": "difference",
+    "place": "location, folder, position, device or sort_key",
+}
+# Names of the kernel that a package imports.
+IMPORTED = {"penchant_import": {"parts", "told"}}
+# Names that still have such a word: of mathematics, or because the kernel uses them.
+KNOWN = {"labels_told", "positive_part", "transform_parts"}
 # A pattern of a text -> what to write instead.
 UNITS = "architecture|batch|class|column|component|device|direction|draw|epoch|file|frequency"
 UNITS += "|gpu|job|layer|machine|network|parameter|pass|probe|quantity|row|run|sample|seed|shard"
@@ -80,6 +104,14 @@ TEXTS = {
     rf"\b(({UNITS})s|passes|classes|numbers|pairs|values) a ({UNITS})\b(?! \w+s\b)": "per, not a",
     rf"\bone ({UNITS}) a ({UNITS})\b": "per, not a",
     r"; nothing: ": "; None: ",
+    r"\b(networks?|weights) (is|are|was|were) drawn\b": "initialised, fresh",
+    r"\bas (it|they) (is|are|was|were) drawn\b|\bas drawn\b": "at initialisation",
+    r"\blabels (that are )?drawn\b": "sampled",
+    r"\b(training|test) parts?\b": "split",
+    r"\bjackknife over parts\b": "jackknife over groups",
+    r"\btakes? (a )?part in\b": "a plain verb",
+    r"\bmay be apart\b": "may differ",
+    r"\bknows? nothing (of|about)\b": "is independent of, does not import",
     r"\bgoes on where it was\b": "resumes where it stopped",
     r"\bowes\b": "must",
 }
@@ -146,35 +178,65 @@ def public_names(path):
             yield from (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        "penchant_numerics",
-        "penchant_class_structure",
-        "penchant_curvature",
-        "penchant_gih",
-        "penchant_landscape",
-        "penchant_mine",
-        "penchant_mixed",
-        "penchant_nad",
-        "penchant_representations",
-        "penchant_spectral_bias",
-        "penchant_synthetic",
-        "penchant_tangent",
-        "penchant_testing",
-        "penchant_vision",
-        "penchant_weights",
-    ],
-)
-def test_names_of_python_interfaces(package):
+PACKAGES = [
+    "penchant_numerics",
+    "penchant_architectures",
+    "penchant_class_structure",
+    "penchant_curvature",
+    "penchant_example",
+    "penchant_gih",
+    "penchant_huggingface",
+    "penchant_import",
+    "penchant_landscape",
+    "penchant_mine",
+    "penchant_mixed",
+    "penchant_nad",
+    "penchant_representations",
+    "penchant_spectral_bias",
+    "penchant_synthetic",
+    "penchant_tangent",
+    "penchant_tensorboard",
+    "penchant_testing",
+    "penchant_timm",
+    "penchant_vision",
+    "penchant_weights",
+]
+
+
+def folder_of(package):
+    """The folder of a package, of the framework or of a plugin."""
     folder = ROOT / "framework" / package
-    if not folder.is_dir():
-        folder = ROOT / f"plugins/{package.replace('_', '-')}/src/{package}"
+    if folder.is_dir():
+        return folder
+    return ROOT / f"plugins/{package.replace('_', '-')}/src/{package}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_of_python_interfaces(package):
     wrong = []
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(folder_of(package).rglob("*.py")):
         names = {path.stem, *public_names(path)}
         wrong += [f"{path.name}: {why}" for name in sorted(names) for why in found_in_name(name)]
         wrong += [f"{path.name}: {why}" for why in found_whole(path.stem)]
+    assert not wrong, "\n".join(wrong)
+
+
+def local_names(path):
+    """Every name that the code of a file binds or reads, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name):
+            yield node.id, node.lineno
+        if isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_local_names(package):
+    wrong = []
+    for path in sorted(folder_of(package).rglob("*.py")):
+        for name, line in local_names(path):
+            if name in LOCALS and name not in IMPORTED.get(package, ()):
+                wrong.append(f"{path.name}:{line}: {name!r}, use: {LOCALS[name]}")
     assert not wrong, "\n".join(wrong)
 
 

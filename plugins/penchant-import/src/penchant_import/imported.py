@@ -325,7 +325,7 @@ def _split(
     size = len(inputs)
     if size < 2:
         raise Error(f"expected at least two samples, found {size}")
-    # Drawn on the host: the same samples on every device.
+    # Sampled on the host: the same samples on every device.
     order = torch.randperm(size, generator=generator, device="cpu")
     order = order.to(labels.device)
     # Numbers are one group, classes one each.

@@ -59,7 +59,7 @@ class _Split:
         self.shape = shape  # of one input of the whole network
         self.given: Any = None  # outputs of the layer that are used instead of its own
         self.embedding = False
-        self.found: Any = None
+        self.outputs: Any = None  # of the layer, while `embed` runs
 
     def embed(self, network: Any, tokens: Any) -> Any:
         """What the layer gives for inputs of the whole network."""
@@ -69,12 +69,12 @@ class _Split:
         try:
             with torch.no_grad():
                 network(tokens)
-            return self.found
+            return self.outputs
         finally:
-            self.embedding, self.found = False, None
+            self.embedding, self.outputs = False, None
 
     def forward(self, forward: Callable[..., Any], given: Any) -> Any:
-        """Keep what was given, and let the first stage run on zeros."""
+        """Store the input of the second stage, and run the first on zeros."""
         import torch
 
         if self.embedding:
@@ -84,9 +84,9 @@ class _Split:
         return forward(zeros)
 
     def replace(self, layer: Any, args: tuple[Any, ...], outputs: Any) -> Any:
-        """After the layer: what was given stands for its outputs."""
+        """A hook after the layer: return the stored input instead of its outputs."""
         if self.embedding:
-            self.found = outputs
+            self.outputs = outputs
             return outputs
         given, self.given = self.given, None
         return given

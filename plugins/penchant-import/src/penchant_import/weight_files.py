@@ -81,9 +81,9 @@ def _matching(given: str, where: str) -> list[Path]:
     if not _WILD.search(given):
         raise Error(f"there is no file {given!r} ({where})")
     # Below the last folder without wildcards.
-    parts = path.parts
-    first = next(number for number, part in enumerate(parts) if _WILD.search(part))
-    paths = list(Path(*parts[:first]).glob("/".join(parts[first:])))
+    names = path.parts
+    first = next(number for number, name in enumerate(names) if _WILD.search(name))
+    paths = list(Path(*names[:first]).glob("/".join(names[first:])))
     if not paths:
         raise Error(f"no file is like {given!r} ({where})")
     return sorted(paths)

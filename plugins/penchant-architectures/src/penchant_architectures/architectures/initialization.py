@@ -8,13 +8,15 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from penchant_architectures.declarations.drawing import Drawn
+from penchant_architectures.declarations.layered import LayeredNetwork
 
 WEIGHTED = (nn.Linear, nn.Conv1d, nn.Conv2d)
 Rule = Callable[[nn.Module], None]
 
 
-def initialise(network: nn.Module, options: Drawn, default: Rule | None = None) -> nn.Module:
+def initialise(
+    network: nn.Module, options: LayeredNetwork, default: Rule | None = None
+) -> nn.Module:
     """Draw the linear and convolution layers again, as `options.initialization` says.
 
     Args:

@@ -40,7 +40,7 @@ class LinearConvolution(nn.Module):
         if not self.average:
             features *= _positions(sides, options)
         self.readout = nn.Linear(features, outputs, bias=False)
-        # Drawn once more, with the requested deviations.
+        # Sampled once more, with the requested deviations.
         nn.init.normal_(self.convolution.weight, 0.0, options.weight_std)
         nn.init.normal_(self.readout.weight, 0.0, options.readout_std)
 

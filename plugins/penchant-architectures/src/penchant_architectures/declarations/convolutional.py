@@ -5,14 +5,14 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_architectures.declarations.drawing import (
+from penchant_architectures.declarations.layered import (
     ACTIVATIONS,
     NORMALIZATIONS,
     OF_ACTIVATION,
     OF_NORMALIZATION,
     OF_POOLING,
     POOLINGS,
-    Drawn,
+    LayeredNetwork,
 )
 
 OF_VGG_WIDTH = "channels of the first stage; the others have 2, 4, 8 and 8 times as many"
@@ -24,7 +24,7 @@ OF_RESIDUAL_NORMALIZATION = "batch: batch-norm after every convolution"
 
 
 @attrs.frozen
-class LeNet(Drawn):
+class LeNet(LayeredNetwork):
     """LeNet: two 5 x 5 convolutions, each with a 2 x 2 pooling, and three linear layers.
 
     The convolutions have 6 and 16 channels. Images of at least 16 x 16 (9 x 9 without pooling);
@@ -49,7 +49,7 @@ class LeNet(Drawn):
 
 
 @attrs.frozen
-class VGG11(Drawn):
+class VGG11(LayeredNetwork):
     """VGG11 for small images: eight 3 x 3 convolutions in five stages, then a classifier.
 
     Images of at least 32 x 32 (any size without pooling). Convolutions are initialised from
@@ -91,7 +91,7 @@ class VGG11(Drawn):
 
 
 @attrs.frozen
-class VGG19(Drawn):
+class VGG19(LayeredNetwork):
     """VGG19 for small images: sixteen 3 x 3 convolutions in five stages, and one linear layer.
 
     Images of at least 32 x 32 (any size without pooling). Weights are initialised by Kaiming's
@@ -112,7 +112,7 @@ class VGG19(Drawn):
 
 
 @attrs.frozen
-class ResNet18(Drawn):
+class ResNet18(LayeredNetwork):
     """ResNet18 for small images: a 3 x 3 stem and four stages of two basic blocks.
 
     Stages have 64 to 512 channels by default (`width`). Images of any size; initialised as in
@@ -142,7 +142,7 @@ class ResNet18(Drawn):
 
 
 @attrs.frozen
-class ResNet20(Drawn):
+class ResNet20(LayeredNetwork):
     """ResNet20: a 3 x 3 stem and three stages of three basic blocks with 16, 32 and 64 channels.
 
     Images of any size; initialised as in PyTorch. As published, shortcuts between stages drop every
@@ -168,7 +168,7 @@ class ResNet20(Drawn):
 
 
 @attrs.frozen
-class DenseNet121(Drawn):
+class DenseNet121(LayeredNetwork):
     """DenseNet121 for small images: dense blocks of 6, 12, 24 and 16 layers behind a 3 x 3 stem.
 
     Growth 32 (half of `width`), compression 0.5. Images of at least 8 x 8 (any size without

@@ -5,16 +5,16 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_architectures.declarations.drawing import (
+from penchant_architectures.declarations.layered import (
     ACTIVATIONS,
     NORMALIZATIONS,
     OF_ACTIVATION,
     OF_NORMALIZATION,
-    Drawn,
+    LayeredNetwork,
 )
 
 
-class Logistic(Drawn):
+class Logistic(LayeredNetwork):
     """Logistic regression: one linear layer on the flattened input.
 
     Initialised as in PyTorch, U(+-1/sqrt(D)): its gradients are isotropic with covariance I/(3D).
@@ -28,7 +28,7 @@ class Logistic(Drawn):
 
 
 @attrs.frozen
-class Perceptron(Drawn):
+class Perceptron(LayeredNetwork):
     """Multilayer perceptron on the flattened input.
 
     The default, three hidden layers of 500 units, is that of Ortiz-Jimenez et al. (NeurIPS 2020),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_architectures.declarations.drawing import ACTIVATIONS, Drawn
+from penchant_architectures.declarations.layered import ACTIVATIONS, LayeredNetwork
 
 
 @attrs.frozen
-class VisionTransformer(Drawn):
+class VisionTransformer(LayeredNetwork):
     """Vision transformer (pre-norm) with a class token and learned positions.
 
     Images whose sides are multiples of `patch`. Weights are initialised by Glorot's uniform rule,

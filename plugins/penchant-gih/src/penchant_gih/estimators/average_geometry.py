@@ -19,7 +19,7 @@ from penchant_gih.shared.probing import (
     BATCH_NORM,
     OUTPUTS,
     calibration_points,
-    drawn_networks,
+    fresh_networks,
     probing_points,
 )
 
@@ -95,7 +95,7 @@ def shard_gradients(context: penchant.Context, indices: range) -> dict[str, Tens
         calibration = lambda index: calibration_points(context, index, **law)  # noqa: E731
     # As many networks at a time as fit on the device.
     gradients = []
-    for networks, some in drawn_networks(
+    for networks, some in fresh_networks(
         context,
         indices,
         batch_norm=options.batch_norm,

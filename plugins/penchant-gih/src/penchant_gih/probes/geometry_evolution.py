@@ -33,7 +33,7 @@ from penchant_gih.shared.preferred_directions import groups_of, independent_grou
 from penchant_gih.shared.probing import (
     BATCH_NORM,
     calibration_points,
-    drawn_networks,
+    fresh_networks,
     probing_law,
     probing_points,
     refuse_statistics_at_zero,
@@ -255,7 +255,7 @@ def _networks(
         calibration = None
         if options.batch_norm == "calibrated":
             calibration = _calibration(context)
-        for networks, some in drawn_networks(
+        for networks, some in fresh_networks(
             context,
             indices,
             largest=largest,

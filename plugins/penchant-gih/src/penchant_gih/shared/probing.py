@@ -31,7 +31,7 @@ def scalar_outputs(context: penchant.Context) -> int:
     return outputs if outputs <= 2 else 1
 
 
-def drawn_networks(
+def fresh_networks(
     context: penchant.Context,
     indices: range,
     *,
@@ -149,7 +149,7 @@ def _points(
     probing: str,
     scale: float,
 ) -> Tensor:
-    # Drawn on the CPU: the same inputs on every device.
+    # Sampled on the CPU: the same inputs on every device.
     shape = context.architecture.shape
     device_and_dtype: TensorOptions = {"device": context.device, "dtype": context.dtype}
     if probing == "zero":

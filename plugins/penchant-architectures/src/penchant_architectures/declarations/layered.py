@@ -15,7 +15,7 @@ OF_POOLING = "none: the feature maps keep their size"
 
 
 @attrs.frozen
-class Drawn(penchant.Architecture):
+class LayeredNetwork(penchant.Architecture):
     """Options of every layered network."""
 
     bias: bool = penchant.option(
