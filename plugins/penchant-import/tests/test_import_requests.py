@@ -149,13 +149,13 @@ def test_what_no_probe_takes_is_refused():
         penchant.run(raw)
 
 
-def test_a_test_part_is_drawn_from_every_class_with_the_seed():
+def test_a_test_split_is_chosen_from_every_class_with_the_seed():
     labels = torch.arange(100) // 20  # sorted by class
     inputs = torch.randn(100, 4, generator=torch.Generator().manual_seed(0))
     data = testing.dataset({"name": "import", "factory": (inputs, labels)})
     assert data.test.labels.bincount().tolist() == [4] * 5
     assert data.train.labels.bincount().tolist() == [16] * 5
-    assert data.conventions["test split"] == "one in 5 samples of every class, drawn with the seed"
+    assert data.conventions["test split"] == "one in 5 samples of every class, chosen with the seed"
     other = testing.dataset({"name": "import", "factory": (inputs, labels)}, seed=1)
     assert not torch.equal(other.test.inputs, data.test.inputs)
 

@@ -343,7 +343,7 @@ def _split(
     if not chosen.any():
         chosen[order[0]] = True
     how = "of every class, " if whole else ""
-    conventions["test split"] = f"one in {TEST_SHARE} samples {how}sampled with the seed"
+    conventions["test split"] = f"one in {TEST_SHARE} samples {how}chosen with the seed"
     train = (inputs[~chosen], labels[~chosen])
     test = (inputs[chosen], labels[chosen])
     return [train, test]
