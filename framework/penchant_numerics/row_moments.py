@@ -137,8 +137,8 @@ def eigenpairs(
 
     # combinations of the rows, some entries at a time
     combined = []
-    for columns in rows.split(_COLUMNS, dim=1):
-        combined.append(columns.T.to(leading.dtype) @ leading)
+    for entries in rows.split(_COLUMNS, dim=1):
+        combined.append(entries.T.to(leading.dtype) @ leading)
     vectors = torch.cat(combined)  # (size, rank)
 
     # they are orthogonal up to the rounding of small eigenvalues, which is taken out
