@@ -51,15 +51,6 @@ def taken(cls: type[Probe]) -> dict[str, str]:
     }
 
 
-def letters(cls: type[Probe]) -> str:
-    """Kinds of networks in three letters: "FTC", small where a trajectory is taken by state."""
-    how = taken(cls)
-    letters = {"fresh": "F", "trained": "T", "trajectory": "C"}
-    if how["trajectory"] == "by state":
-        letters["trajectory"] = "c"
-    return "".join("-" if how[kind] == "no" else letter for kind, letter in letters.items())
-
-
 def takes_tokens(cls: type[Probe]) -> bool:
     """Can its dataset hold whole numbers, such as tokens?"""
     return cls.has_axis("dataset") and not {"continuous-inputs", "images"} & set(cls.needs)

@@ -81,96 +81,89 @@ def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment
     Returns:
         The experiment.
     """
-    return _Builder(Document(raw, plugins, where)).experiment()
+    document = Document(raw, plugins, where)
+    executor = _executor(document)
+    settings = _settings(document, executor)
+    known = {axis: _bound(document, axis) for axis in AXES}
+    # Also where no probe trains: its mistakes are reported before anything runs.
+    Training.bind(document.training(), f"{where}, training")
+    entries = document.tables("probes")
+    if not entries:
+        raise Error(f"the experiment has no probe: add [[probes]] with a name ({where})")
+    reader = ProbeEntries(document)
+    probes = [
+        reader.probe(entry, known, f"{where}, probes[{index}]")
+        for index, entry in enumerate(entries)
+    ]
+    _check_used(known, probes, where)
+    return Experiment(settings, tuple(probes), raw, executor)
 
 
-class _Builder:
-    """Reads one experiment."""
+def _executor(document: Document) -> Executor | None:
+    """The executor: a name, `ray:address=auto`, or a table with a name and options."""
+    given = document.raw.get("executor")
+    if given is None:
+        return None
+    where = f"{document.where}, executor"
+    if isinstance(given, str):
+        given = parse_component(given)
+    entry = document.table(given, where)
+    registration = document.registration("executor", entry, where)
+    # Everything else in the table is an option.
+    options = {key: value for key, value in entry.items() if key != "name"}
+    return cast("Executor", registration.component.bind(options, where))
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.raw = document.raw
-        self.where = document.where
 
-    def experiment(self) -> Experiment:
-        """Everything, in the order in which a reader would check it."""
-        executor = self.executor()
-        settings = self.settings(executor)
-        known = {axis: self.bound(axis) for axis in AXES}
-        # Also where no probe trains: its mistakes are reported before anything runs.
-        Training.bind(self.document.training(), f"{self.where}, training")
-        entries = self.document.tables("probes")
-        if not entries:
-            raise Error(f"the experiment has no probe: add [[probes]] with a name ({self.where})")
-        reader = ProbeEntries(self.document)
-        probes = [
-            reader.probe(entry, known, f"{self.where}, probes[{index}]")
-            for index, entry in enumerate(entries)
-        ]
-        self.check_used(known, probes)
-        return Experiment(settings, tuple(probes), self.raw, executor)
+def _settings(document: Document, executor: Executor | None) -> Settings:
+    """What holds for the whole experiment: every key that is no table."""
+    known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
+    for key in document.raw:
+        if key not in known:
+            raise Error(f"unknown key {key!r}{suggestion(key, known)} ({document.where})")
+    own = {key: value for key, value in document.raw.items() if key not in _TABLES}
+    # The executor's name is a setting; its options are its own.
+    own["executor"] = executor and executor.name
+    return Settings.bind(own, document.where)
 
-    def settings(self, executor: Executor | None) -> Settings:
-        """What holds for the whole experiment."""
-        known = {field.name for field in attrs.fields(Settings)} | set(_TABLES)
-        for key in self.raw:
-            if key not in known:
-                raise Error(f"unknown key {key!r}{suggestion(key, known)} ({self.where})")
-        # Every other key is a setting.
-        own = {key: value for key, value in self.raw.items() if key not in _TABLES}
-        # The executor's name is a setting; its options are its own.
-        own["executor"] = executor and executor.name
-        return Settings.bind(own, self.where)
 
-    def executor(self) -> Executor | None:
-        """The executor: a name, `ray:address=auto`, or a table with a name and options."""
-        given = self.raw.get("executor")
-        if given is None:
-            return None
-        where = f"{self.where}, executor"
-        if isinstance(given, str):
-            given = parse_component(given)
-        entry = self.document.table(given, where)
-        registration = self.document.registration("executor", entry, where)
-        # Everything else in the table is an option.
-        options = {key: value for key, value in entry.items() if key != "name"}
-        return cast("Executor", registration.component.bind(options, where))
+def _bound(document: Document, kind: str) -> dict[str, BoundComponent[Component]]:
+    """The architectures or datasets of the experiment, by label."""
+    components: dict[str, BoundComponent[Component]] = {}
+    own = ["name", "label"]
+    if kind == "architecture":
+        own += ["weights", "strict"]
+    for index, entry in enumerate(document.tables(f"{kind}s")):
+        where = f"{document.where}, {kind}s[{index}]"
+        registration = document.registration(kind, entry, where)
+        # Probes select it, and results call it, by its label.
+        label = text_of(entry.get("label", registration.component.name), f"{where}.label")
+        if label in components:
+            hint = "give each a label of its own"
+            raise Error(f"two {kind}s are called {label!r}; {hint} ({where})")
+        weights = weights_of(entry, where) if kind == "architecture" else None
+        # Everything else in the table is an option of the component.
+        options = {name: value for name, value in entry.items() if name not in own}
+        components[label] = BoundComponent(
+            registration.component.bind(options, where), registration, label, weights
+        )
+    return components
 
-    def check_used(
-        self, known: Mapping[str, dict[str, BoundComponent[Component]]], probes: list[BoundProbe]
-    ) -> None:
-        """Refuse an architecture or dataset that no probe takes."""
-        for axis in AXES:
-            given = [bound for probe in probes for bound in probe.axes[axis]]
-            taken = {bound.label for bound in given if bound is not None}
-            unused = [label for label in known[axis] if label not in taken]
-            if not unused:
-                continue
-            label = unused[0]
-            able = [probe.label for probe in probes if type(probe.component).has_axis(axis)]
-            hint = f"none of the probes takes a {axis}"
-            if able:
-                hint = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
-            raise Error(f"no probe uses the {axis} {label!r}; {hint} ({self.where}, {axis}s)")
 
-    def bound(self, kind: str) -> dict[str, BoundComponent[Component]]:
-        """The architectures or datasets of the experiment, by label."""
-        components: dict[str, BoundComponent[Component]] = {}
-        own = ["name", "label"]
-        if kind == "architecture":
-            own += ["weights", "strict"]
-        for index, entry in enumerate(self.document.tables(f"{kind}s")):
-            where = f"{self.where}, {kind}s[{index}]"
-            registration = self.document.registration(kind, entry, where)
-            # Probes select it, and results call it, by its label.
-            label = text_of(entry.get("label", registration.component.name), f"{where}.label")
-            if label in components:
-                hint = "give each a label of its own"
-                raise Error(f"two {kind}s are called {label!r}; {hint} ({where})")
-            weights = weights_of(entry, where) if kind == "architecture" else None
-            # Everything else in the table is an option of the component.
-            options = {name: value for name, value in entry.items() if name not in own}
-            components[label] = BoundComponent(
-                registration.component.bind(options, where), registration, label, weights
-            )
-        return components
+def _check_used(
+    known: Mapping[str, dict[str, BoundComponent[Component]]],
+    probes: list[BoundProbe],
+    where: str,
+) -> None:
+    """Refuse an architecture or dataset that no probe takes."""
+    for axis in AXES:
+        given = [bound for probe in probes for bound in probe.axes[axis]]
+        taken = {bound.label for bound in given if bound is not None}
+        unused = [label for label in known[axis] if label not in taken]
+        if not unused:
+            continue
+        label = unused[0]
+        able = [probe.label for probe in probes if type(probe.component).has_axis(axis)]
+        hint = f"none of the probes takes a {axis}"
+        if able:
+            hint = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
+        raise Error(f"no probe uses the {axis} {label!r}; {hint} ({where}, {axis}s)")

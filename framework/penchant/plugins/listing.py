@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from penchant.components.component import Component, Probe
-from penchant.components.taking import letters, taken
+from penchant.components.taking import taken
 from penchant.errors import Error
 from penchant.plugins.discovery import KERNEL, Plugin, Plugins
 
@@ -44,11 +44,14 @@ def _takes(component: type[Component]) -> Row:
     """What a probe takes and needs; other components have neither."""
     if not issubclass(component, Probe):
         return {}
-    takes = ", ".join(kind for kind, how in taken(component).items() if how != "no")
+    how = taken(component)
+    letters = {"fresh": "F", "trained": "T", "trajectory": "C"}
+    if how["trajectory"] == "by state":
+        letters["trajectory"] = "c"
     return {
-        "takes": takes,
+        "takes": ", ".join(kind for kind in how if how[kind] != "no"),
         "needs": ", ".join(component.needs),
-        "networks": letters(component),
+        "networks": "".join("-" if how[kind] == "no" else letters[kind] for kind in letters),
     }
 
 
