@@ -202,7 +202,7 @@ class Stacked:
         self._epoch_losses = torch.zeros_like(self._epoch_losses)
 
     def _leave(self, ended: list[bool]) -> None:
-        """Put networks aside that have ended; the others go on in a smaller stack."""
+        """Remove networks that have ended; the others go on in a smaller stack."""
         staying = []
         for row, end in enumerate(ended):
             if end:

@@ -52,7 +52,7 @@ class StoreCheckpoints(TrainerCallback):
         self._store(state, given["model"])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Store the model at every so many steps."""
+        """Store the model every `every` steps."""
         if state.global_step % self.every == 0:
             self._store(state, given["model"])
 
@@ -87,10 +87,10 @@ class Measure(TrainerCallback):
         self.given = {"output": output, **given}
 
     def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Measure at every so many steps."""
+        """Measure every `every` steps."""
         if state.global_step % self.every or not state.is_world_process_zero:
             return
-        # A copy in evaluation mode: measuring leaves no trace in the training.
+        # A copy in evaluation mode: measuring does not affect the training.
         network = copy.deepcopy(_unwrapped(given["model"])).cpu().eval()
         with torch.enable_grad():
             result = penchant.measure(self.probe, architecture=network, **self.given)

@@ -1,4 +1,4 @@
-"""Conformance kit for plugin authors: what every component must do, as tests.
+"""Conformance tests for plugin authors: what every component must do.
 
 The whole test of a plugin's conformance is one line; each property of each component is a test::
 

@@ -140,7 +140,7 @@ def conformance(
 
 @attrs.frozen(eq=False, kw_only=True)
 class _Exceptions:
-    """What a distribution says of its probes where the kit's rules do not fit, by probe."""
+    """Exceptions from the general rules, by probe."""
 
     conditional: dict[str, Sequence[str]]
     claims: dict[str, Any]

@@ -279,7 +279,7 @@ def _beside(
 
 
 def _outputs_drawn(context: penchant.Context, data: Samples) -> bool:
-    """Are there so many positions x classes that labels are sampled from the network?"""
+    """Whether labels are sampled from the network, because there are too many positions x classes."""
     return (
         are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
     )

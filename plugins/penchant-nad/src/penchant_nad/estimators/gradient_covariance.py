@@ -79,7 +79,7 @@ def _gradients_of_shards(
         shared={"point": shared_point(options, context)},
     )
     for shard in shards:
-        samplers.add(shard["drawer"])
+        samplers.add(shard["sampler"])
         yield torch.as_tensor(shard["gradients"], device=context.device)
 
 
@@ -133,7 +133,7 @@ def _conventions(
         "second moment": "centred (the published code)" if options.centred else uncentred,
         "gradient": _gradient(options),
         "output": "the only one" if outputs == 1 else "second logit minus first",
-        "drawer": " and ".join(sorted(samplers)),
+        "sampler": " and ".join(sorted(samplers)),
     }
 
 
@@ -178,7 +178,7 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
             report(done)
     return {
         "gradients": torch.cat(rows),
-        "drawer": " and ".join(sorted(samplers)),
+        "sampler": " and ".join(sorted(samplers)),
     }
 
 

@@ -29,7 +29,7 @@ from penchant_tangent.numerics.supernat import positive_part
 SHOWN = (1, 10)  # eigenvectors of the plane in which solutions are drawn, from 0
 NORMS = ("l2", "optimal")
 MARGIN = 1.0  # that of an interpolator of labels 1 and -1
-A_SHARD = 25  # draws
+SHARD_SIZE = 25  # draws
 
 
 class Features(NamedTuple):
@@ -46,7 +46,7 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
     shards = context.map(
         of_draws,
         networks=options.training_sets,
-        shard_size=A_SHARD,
+        shard_size=SHARD_SIZE,
         shared=features._asdict(),
     )
 
