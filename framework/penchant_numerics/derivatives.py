@@ -16,7 +16,7 @@ from torch import Tensor
 
 Network = Callable[[Tensor], Tensor]
 
-_KEPT_BYTES = 2**28  # displaced inputs up to this size are made once
+_CACHE_BYTES = 2**28  # displaced inputs up to this size are made once
 
 
 def first_output(outputs: Tensor) -> Tensor:
@@ -86,15 +86,15 @@ class Displaced:
         self.chunk = max(1, both // 2)
 
         # small ones are made once for all networks
-        self._kept: list[Tensor] | None = None
+        self._cached: list[Tensor] | None = None
         needed = 2 * point.numel() ** 2 * point.element_size()
-        if needed <= _KEPT_BYTES:
-            self._kept = [self._make(start) for start in self._starts()]
+        if needed <= _CACHE_BYTES:
+            self._cached = [self._make(start) for start in self._starts()]
 
     def chunks(self) -> Iterator[Tensor]:
         """Batches (2 rows, *shape): first the forward, then the backward displacements."""
-        if self._kept is not None:
-            return iter(self._kept)
+        if self._cached is not None:
+            return iter(self._cached)
         return (self._make(start) for start in self._starts())
 
     def _starts(self) -> range:

@@ -266,13 +266,13 @@ class GaussNewton(Operator):
         self.cached_bytes = 0
         if line is not None:
             a_sample = live.alive() / len(first)
-            self._keep(line, first, others, a_sample=a_sample)
+            self._fill_cache(line, first, others, a_sample=a_sample)
         # only recorded lines share their tangents
         if not self._lines or self.route != "dual":
             self._tangents = None
         self._unchanged = KeptFor(self.outputs) if self._lines else None
 
-    def _keep(
+    def _fill_cache(
         self,
         line: Linearisation,
         first: Tensor,

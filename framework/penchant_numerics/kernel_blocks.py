@@ -232,7 +232,7 @@ class FeatureBlocks:
         self.layers = layers
         self.inputs = inputs
         self._room = memory // CACHE_SHARE
-        self._kept: dict[int, Features] = {}
+        self._cached: dict[int, Features] = {}
 
         # all samples in one block if they fit; else a block on the left and one on the right
         raw, stored = layers.bytes_of_a_sample()
@@ -254,15 +254,15 @@ class FeatureBlocks:
 
     def at(self, start: int) -> Features:
         """The features of the block that starts there."""
-        if start in self._kept:
-            return self._kept[start]
+        if start in self._cached:
+            return self._cached[start]
         end = start + self.size
         made = self._made(self.inputs[start:end])
 
         # cached while there is room
         size = sum(each.bytes for each in made.values())
         if size <= self._room:
-            self._kept[start] = made
+            self._cached[start] = made
             self._room -= size
         return made
 
@@ -345,14 +345,14 @@ class GramSum:
         theirs: Features,
     ) -> None:
         """Add the products of two blocks that start at these samples."""
-        rows = self._part(start, self.rows.size)
-        columns = self._part(begin, self.columns.size)
+        rows = self._slice(start, self.rows.size)
+        columns = self._slice(begin, self.columns.size)
         for layer, left in mine.items():
             name = "" if self.whole else layer
             block = self._total(name)[rows, columns]
             add_gram(block, left, theirs[layer], chunk_bytes=self.chunk_bytes)
 
-    def _part(self, start: int, size: int) -> slice:
+    def _slice(self, start: int, size: int) -> slice:
         """The rows of a block of samples."""
         first = start * self.classes
         last = (start + size) * self.classes

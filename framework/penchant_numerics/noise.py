@@ -52,7 +52,7 @@ def normal(
     torch.Size([2, 3])
     """
     make = functools.partial(torch.randn, *shape)
-    return _drawn(make, generator, device)
+    return _sampled(make, generator, device)
 
 
 def uniform(
@@ -71,7 +71,7 @@ def uniform(
         Numbers of this shape.
     """
     make = functools.partial(torch.rand, *shape)
-    return _drawn(make, generator, device)
+    return _sampled(make, generator, device)
 
 
 def integers(
@@ -92,7 +92,7 @@ def integers(
         Numbers of this shape.
     """
     make = functools.partial(torch.randint, limit, shape)
-    return _drawn(make, generator, device)
+    return _sampled(make, generator, device)
 
 
 def permutation(
@@ -111,10 +111,10 @@ def permutation(
         A permutation (count,).
     """
     make = functools.partial(torch.randperm, count)
-    return _drawn(make, generator, device)
+    return _sampled(make, generator, device)
 
 
-def _drawn(
+def _sampled(
     make: Callable[..., Tensor],
     generator: Generator,
     device: torch.device,

@@ -398,11 +398,11 @@ def rank_correlation(
         null=0.0 if exact else float(null.mean()),
         null_spread=spread,
         null_stderr=null_stderr,
-        p=as_far / len(orders) if exact else _drawn_p(value, count, as_far, permutations),
+        p=as_far / len(orders) if exact else _sampled_p(value, count, as_far, permutations),
     )
 
 
-def _drawn_p(value: float, count: int, as_far: int, permutations: int) -> float:
+def _sampled_p(value: float, count: int, as_far: int, permutations: int) -> float:
     """The p-value among random orders; where none is as far, by Student's t, at least 2 / n!."""
     from scipy import special
 

@@ -29,7 +29,7 @@ def choose(network: Any, output: str | None, unit: Unit) -> None:
 
 
 def _chosen(network: Any, inputs: Any, returned: Any, *, output: str | None, unit: Unit) -> Any:
-    chosen = returned if output is None else _part(returned, output)
+    chosen = returned if output is None else _entry(returned, output)
     if unit is None:
         return chosen
     if not hasattr(chosen, "ndim"):
@@ -47,7 +47,7 @@ def _chosen(network: Any, inputs: Any, returned: Any, *, output: str | None, uni
     return chosen[(slice(None), *position)][:, None]
 
 
-def _part(returned: object, name: str) -> Any:
+def _entry(returned: object, name: str) -> Any:
     entries = parts(returned)
     if name not in entries:
         kind = type(returned).__name__

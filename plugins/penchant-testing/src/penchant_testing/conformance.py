@@ -277,7 +277,7 @@ class _SmallProbe:
         collected = []
         for arguments in self.runs:
             key = _frozen(arguments)
-            collected.append(_kept(self.cls.name, key))
+            collected.append(_cached_result(self.cls.name, key))
         return collected
 
     def presets(self, folder: Path) -> None:
@@ -379,7 +379,7 @@ def _thawed(value: Any) -> Any:
 
 
 @functools.cache
-def _kept(name: str, frozen: Any) -> Result:
+def _cached_result(name: str, frozen: Any) -> Result:
     """The result of a small run, made once per process: every property checks the same one."""
     temporary = tempfile.mkdtemp(prefix="penchant-")
     folder = Path(temporary)
@@ -450,5 +450,5 @@ def check_processes(probes: Mapping[str, list[Mapping[str, Any]]], folder: Path)
         there = JobFolder.of(folder, job.id).read()
         assert there.status == "done", f"{name} failed in processes: {there.error}"
         # Compared with the run in this process.
-        here = _kept(name, _frozen(probes[name][0]))
+        here = _cached_result(name, _frozen(probes[name][0]))
         checks.assert_same(here, there, f"{name}: processes")

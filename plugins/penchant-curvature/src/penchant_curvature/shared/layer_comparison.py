@@ -174,7 +174,7 @@ def _refuse_many_rows(context: penchant.Context, data: Samples) -> None:
     """The exact matrix is known by its Gram matrix, with a row for every sample and class."""
     outputs = context.data.outputs
     if are_sequences(data.labels):
-        outputs = DRAWS if _outputs_drawn(context, data) else outputs * data.labels.shape[1]
+        outputs = DRAWS if _labels_are_sampled(context, data) else outputs * data.labels.shape[1]
     rows = len(data.inputs) * max(outputs, 2)
     if rows > LARGEST:
         raise TooLargeError(
@@ -266,7 +266,7 @@ def _beside(
     second = proxy.pairs.vectors[:, :count]
 
     # leading eigenspaces are compared whole: their order may differ
-    again = _drawn_again(context, exact, exact.data)
+    again = _sampled_again(context, exact, exact.data)
     distance, alignment = _distance(exact.operator, proxy.operator, again)
     overlap = subspace_overlap(first, second)
     return {
@@ -278,16 +278,16 @@ def _beside(
     }
 
 
-def _outputs_drawn(context: penchant.Context, data: Samples) -> bool:
-    """Whether labels are sampled from the network, because there are too many positions x classes."""
+def _labels_are_sampled(context: penchant.Context, data: Samples) -> bool:
+    """Whether there are too many positions x classes, so that labels are sampled."""
     return (
         are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
     )
 
 
-def _drawn_again(context: penchant.Context, exact: Compared, data: Samples) -> Any:
+def _sampled_again(context: penchant.Context, exact: Compared, data: Samples) -> Any:
     """The exact curvature by other labels sampled from the network; None where none are sampled."""
-    if not _outputs_drawn(context, data):
+    if not _labels_are_sampled(context, data):
         return None
     others = context.scope("drawn again").estimators("curvature")
     (estimator,) = [each for each in others if each.name == EXACT]
@@ -322,7 +322,7 @@ def _without_groups(context: penchant.Context, exact: Compared, proxy: Compared)
     for number in range(GROUPS):
         some = data.select(group != number)
         G, A = (each.estimator(each.network, some)[each.layer] for each in (exact, proxy))
-        replicates.append(_distance(G, A, _drawn_again(context, exact, some)))
+        replicates.append(_distance(G, A, _sampled_again(context, exact, some)))
     groups = torch.tensor(replicates, device="cpu", dtype=torch.float64)
     return {
         f"error-{proxy.name}-groups": groups[:, 0],

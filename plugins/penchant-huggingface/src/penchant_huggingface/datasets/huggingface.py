@@ -35,8 +35,8 @@ def load(options: Texts, generator: Generator) -> Data:
         classes = sorted(set(train[options.label_column]))
         splits = [_classified(options, tokens, split, classes) for split in (train, test)]
         return Data(
-            _drawn(splits[0], options.train, generator),
-            _drawn(splits[1], options.test, generator),
+            _chosen(splits[0], options.train, generator),
+            _chosen(splits[1], options.test, generator),
             len(classes),
             conventions=conventions,
         )
@@ -54,7 +54,7 @@ def load(options: Texts, generator: Generator) -> Data:
         streams, ("training", "test"), (options.train, options.test), strict=True
     ):
         pieces = _pieces(stream, options.length, name)
-        samples.append(_drawn(_labelled(options, tokens, pieces, generator), count, generator))
+        samples.append(_chosen(_labelled(options, tokens, pieces, generator), count, generator))
     conventions["sample"] = f"a sequence of {options.length} tokens, {options.task} labels"
     return Data(samples[0], samples[1], size, conventions=conventions)
 
@@ -128,7 +128,7 @@ def _given(options: Texts, splits: tuple[Rows, Rows], generator: Generator) -> D
     if samples[0].labels.dim() > 1:
         classes = max(classes, _vocabulary(options, samples))
     train, test = (
-        _drawn(each, count, generator)
+        _chosen(each, count, generator)
         for each, count in zip(samples, (options.train, options.test), strict=True)
     )
     return Data(train, test, classes, conventions=conventions, warnings=tuple(warnings))
@@ -218,7 +218,7 @@ def _classified(options: Texts, tokens: Tokens, rows: Rows, classes: Sequence[An
     return Samples(inputs, torch.tensor(labels, dtype=torch.int64, device="cpu"))
 
 
-def _drawn(samples: Samples, count: int, generator: Generator) -> Samples:
+def _chosen(samples: Samples, count: int, generator: Generator) -> Samples:
     """`count` samples, or all where there are fewer, in random order."""
     order = torch.randperm(len(samples.labels), generator=generator, device="cpu")
     return samples.select(order[:count])

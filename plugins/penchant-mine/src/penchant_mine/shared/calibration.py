@@ -110,8 +110,8 @@ def _secant(known: list[tuple[float, float]], value: float) -> float:
     here, estimate = known[-1]
     slope = 1.0
     if len(known) > 1:
-        before, found_before = known[-2]
-        rise = (estimate - found_before) / (here - before)
+        before, estimate_before = known[-2]
+        rise = (estimate - estimate_before) / (here - before)
         if rise > LEAST_SLOPE:
             slope = rise
     missing = value - estimate

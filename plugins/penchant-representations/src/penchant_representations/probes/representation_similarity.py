@@ -40,7 +40,7 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
     # the same networks before they learnt anything
     untrained = None
     if step > 0 and options.second != "start":
-        others = _as_drawn(context)
+        others = _both_untrained(context)
         first = Network(others[0], first.layers)
         second = Network(others[1], second.layers)
         untrained = _compared(first, second, pairs, inputs, context, null=False)
@@ -113,7 +113,7 @@ def _second(
                 'second = "seed" draws another network of the architecture, found one network of '
                 'the user\'s own: compare it with second = "itself", "start" or "other"'
             )
-        module = _other_as_drawn(context)
+        module = _other_untrained(context)
         samples = context.data
         trained = context.train(module, samples.train, "second", test=samples.test)
         *_, (_, module) = trained
@@ -133,7 +133,7 @@ def _start(states: list[tuple[int, nn.Module]], context: penchant.Context) -> nn
     return start
 
 
-def _other_as_drawn(context: penchant.Context) -> nn.Module:
+def _other_untrained(context: penchant.Context) -> nn.Module:
     """The second network before training: network 1, or network 0 of another architecture."""
     options: RepresentationSimilarity = context.options
     if options.second == "other":
@@ -141,12 +141,12 @@ def _other_as_drawn(context: penchant.Context) -> nn.Module:
     return context.network(1)
 
 
-def _as_drawn(context: penchant.Context) -> tuple[nn.Module, nn.Module]:
+def _both_untrained(context: penchant.Context) -> tuple[nn.Module, nn.Module]:
     """Both networks before training."""
     first = context.network()
     if context.options.second == "itself":
         return first, first
-    return first, _other_as_drawn(context)
+    return first, _other_untrained(context)
 
 
 def _compared(

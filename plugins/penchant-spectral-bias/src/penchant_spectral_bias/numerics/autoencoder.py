@@ -37,7 +37,7 @@ def reconstructions(
         Reconstructions (samples, *shape) and their mean squared error.
     """
     flat = inputs.flatten(1)
-    network = _drawn(flat.shape[1], features, width, generator.initial_seed())
+    network = _fresh(flat.shape[1], features, width, generator.initial_seed())
     network = network.to(flat.device, flat.dtype)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
     count = min(batch, len(flat))
@@ -59,7 +59,7 @@ def reconstructions(
     return restored.reshape(inputs.shape), float(error)
 
 
-def _drawn(size: int, features: int, width: int, seed: int) -> nn.Module:
+def _fresh(size: int, features: int, width: int, seed: int) -> nn.Module:
     def make() -> nn.Module:
         return nn.Sequential(
             nn.Linear(size, width),

@@ -1,4 +1,4 @@
-"""Adversarially learned inference: encoder and decoder whose joint distributions cannot be distinguished.
+"""Adversarially learned inference: encoder and decoder with the same joint distribution.
 
 The encoder's pairs are (x, F(x, e)), the decoder's (G(z), z). Variants add to it: `alice-l2` the
 squared error of reconstructions, `alice-adversarial` a second discriminator that tells (x, x) from
