@@ -153,6 +153,9 @@ def test_probes_are_asked_what_a_run_asks_them(networks):
     assert lines["capacity"][1].endswith("it takes no architecture")
     assert lines["input-curvature"][1].endswith("input-curvature needs two classes, found 3")
     assert lines["tangent-kernel"][1].split()[:3] == ["yes", "-", "yes"]
+    # These accept data without needing them: a trained network is measured on its data.
+    assert lines["nad"][1].split()[:3] == ["no", "yes", "yes"]
+    assert lines["average-geometry"][1].split()[2] == "yes"
     given = {"frequency-learning": {"shape": (4,)}, "input-curvature": {"dataset": data[1]}}
     for name, parts in given.items():
         reason = lines[name][1].split(maxsplit=3)[3]

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import penchant
 import pytest
+import torch
 from click.testing import CliRunner
 from penchant.cli import main
 from penchant.execution import attempts
 from penchant.plugins import discovery
 from penchant_tools import forecast as forecasts
+from penchant_tools import timing
 from penchant_tools.forecast import Cell, Forecast, duration, forecast
 from penchant_tools.planning import plan
 from penchant_tools.timing import Estimate, JobTimer, estimated
@@ -183,6 +185,19 @@ def test_a_training_of_hours_is_foreseen_in_seconds(install, tmp_path):
     assert cost["spent"] < 7
     assert not cost["ended"] and cost["steps"] == 10_000_000
     assert cost["seconds"] > 100
+
+
+def test_a_network_that_is_trained_already_is_not_trained_again(plugins, tmp_path):
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2))
+    for factory, steps in ((module, 0), (lambda: module, 7)):
+        raw = {
+            "executor": "serial",
+            "architectures": [{"name": "import", "factory": factory}],
+            "datasets": [{"name": "two-blobs"}],
+            "probes": [{"name": "tangent-kernel", "training": {"steps": 7}}],
+        }
+        (job,) = plan(raw, plugins, "test").jobs
+        assert timing._steps(job, tmp_path) == steps
 
 
 def test_a_call_that_never_returns_is_ended(install, tmp_path):

@@ -309,11 +309,9 @@ class _Patient:
         lacking = self._lacking(cls)
         if lacking:
             return _row("no", reason=lacking)
-        reason = self._refusal(name, cls, folder, self.architecture)
-        if reason and self.has_dataset and "dataset" in cls.accepts:
-            accepted = self._refusal(name, cls, folder, self.architecture, data=True)
-            reason = accepted and reason
+        reason = self._refusal_of_both(name, cls, folder, self.architecture)
         narrow = trained = "-"
+        reason_shown = reason
         # One output where a probe samples networks without data.
         if (
             reason
@@ -325,9 +323,19 @@ class _Patient:
             narrow = "no" if refused else "yes"
         if "trained" in cls.takes and self.network is not None:
             module = {"name": "import", "factory": self.network}
-            refused = self._refusal(name, cls, folder, module)
+            refused = self._refusal_of_both(name, cls, folder, module)
             trained = "no" if refused else "yes"
-        return _row("no" if reason else "yes", narrow, trained, reason)
+            reason_shown = reason or refused
+        return _row("no" if reason else "yes", narrow, trained, reason_shown)
+
+    def _refusal_of_both(
+        self, name: str, cls: Any, folder: Path, architecture: Mapping[str, Any] | None
+    ) -> str:
+        """Why a run would refuse a probe without data, and with them where it accepts some."""
+        reason = self._refusal(name, cls, folder, architecture)
+        if reason and self.has_dataset and "dataset" in cls.accepts:
+            return self._refusal(name, cls, folder, architecture, data=True) and reason
+        return reason
 
     def _is_imported(self) -> bool:
         return self.architecture is not None and self.architecture["name"] == "import"

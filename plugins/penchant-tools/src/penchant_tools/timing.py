@@ -125,7 +125,9 @@ def _measure(job: Job, folder: Path, sender: Connection) -> None:
 def _steps(job: Job, folder: Path) -> int:
     """Steps of one training, by the recipe and the number of samples; 0 where it is unknown."""
     training = job.probe.training
-    if training is None:
+    # A network of the user's is measured as it is.
+    trained = job.architecture is not None and job.architecture.network_kind != "fresh"
+    if training is None or trained:
         return 0
     if training.steps is not None:
         return training.steps
