@@ -19,10 +19,11 @@ from penchant_class_structure.numerics.layer_moments import layer_moments
 from penchant_class_structure.numerics.neural_collapse import (
     MEASURES,
     collapse,
+    geometry,
     isotropic,
     self_duality,
 )
-from penchant_class_structure.probes.neural_collapse import _groups, _measured
+from penchant_class_structure.probes.neural_collapse import _groups, _measured, _permutation_p
 from penchant_numerics.data import Samples
 from penchant_numerics.statistics import random_rotation
 from torch import nn
@@ -124,6 +125,19 @@ def test_isotropic_features_are_those_of_normal_samples():
         error = math.hypot(one.std(), two.std()) / 300**0.5
         assert abs(one.mean() - two.mean()) < 3.5 * error, name
         assert one.std() == pytest.approx(two.std(), rel=0.25), name
+
+
+def test_means_by_chance_are_significant_in_one_of_a_hundred():
+    """Three classes, whose deviations are the most skewed: logarithms call 4 % significant."""
+    g, permutations = generator(3), 20
+    draws = []
+    for _ in range(1000 * (1 + permutations)):
+        draws.append(geometry(torch.randn(3, 8, generator=g, dtype=torch.float64)))
+    for name in MEASURES[1:]:
+        rows = np.array([each[name] for each in draws]).reshape(1000, 1 + permutations)
+        called = [_permutation_p(name, row[0], row[1:]) <= 0.01 for row in rows]
+        # 10 expected; more than 21 of 1000 has a probability of 0.001
+        assert sum(called) <= 21, name
 
 
 def perceptron():

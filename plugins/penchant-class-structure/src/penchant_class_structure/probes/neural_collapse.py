@@ -200,7 +200,7 @@ def _quantities(
             )
         fields = null_of(draws)
         if name in MEASURES:
-            fields["p"] = _permutation_p(value, draws)
+            fields["p"] = _permutation_p(name, value, draws)
         quantities[name] = penchant.Quantity(
             value,
             stderr=error,
@@ -228,16 +228,18 @@ def _quantities(
     return quantities
 
 
-def _permutation_p(value: float, draws: np.ndarray) -> float | None:
+def _permutation_p(name: str, value: float, draws: np.ndarray) -> float | None:
     """The two-sided p-value of a positive statistic among permutations of the same samples.
 
-    Without an effect only they vary: the error over samples does not enter.
-    Logarithms, because ratios are skewed.
+    Without an effect only they vary: the error over samples does not enter. What is skewed is made
+    nearly normal: NC1, a ratio of variances, by its logarithm; deviations, which are distributed
+    like a root of chi^2, by the power 2/3 (Wilson and Hilferty).
     """
-    logs = np.log(np.maximum(draws, _TINY))
-    distance = math.log(max(value, _TINY)) - logs.mean()
-    spread = logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
-    return p_value(distance, spread, len(logs) - 1)
+    positive = np.maximum([value, *draws], _TINY)
+    even = np.log(positive) if name == "nc1" else positive ** (2 / 3)
+    distance = even[0] - even[1:].mean()
+    spread = even[1:].std(ddof=1) * math.sqrt(1 + 1 / len(draws))
+    return p_value(distance, spread, len(draws) - 1)
 
 
 def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[str, float]]:
