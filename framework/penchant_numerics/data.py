@@ -168,7 +168,7 @@ def _check_split(name: str, samples: Samples, classes: int) -> None:
         return
     known = labels[labels != IGNORED] if labels.ndim == 2 else labels
     if not len(known):
-        raise ValueError(f"{name} has no labels but {IGNORED}, which means none")
+        raise ValueError(f"{name} has no labels: all are {IGNORED} (ignored)")
     lowest = known.min()
     highest = known.max()
     if lowest < 0 or highest >= classes:

@@ -233,8 +233,8 @@ class TangentFeatures:
             lost = [name for name in self.layers if name not in factored]
             if lost:
                 raise ValueError(
-                    f"layer {lost[0]!r} saw the {len(inputs)} samples one by one when it was "
-                    "tried, and does not on this batch"
+                    f"layer {lost[0]!r} took the {len(inputs)} samples one by one in a trial, "
+                    "but not in this batch"
                 )
             features.update(factored)
 

@@ -121,8 +121,8 @@ def layer_pass(
     def note(name: str, given: Tensor, made: Tensor) -> Tensor:
         if not takes_batch(layers[name], given) or len(given) != count:
             raise ValueError(
-                f"layer {name!r} saw samples one by one when it was tried, and does not on this "
-                f"batch of {count}: it is given {tuple(given.shape)}"
+                f"layer {name!r} took samples one by one in a trial, but not in this "
+                f"batch of {count}: its input is {tuple(given.shape)}"
             )
         stored = None
         if see is None:

@@ -79,7 +79,7 @@ def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> Non
         near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
         suggestions = ", ".join(near) or "none"
         raise ValueError(
-            f"no parameter is named {pattern!r}; near it: {suggestions} (of {len(names)})"
+            f"no parameter is named {pattern!r}; similar names: {suggestions} (of {len(names)})"
         )
 
 

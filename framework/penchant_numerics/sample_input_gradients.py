@@ -56,7 +56,7 @@ def _chosen(outputs: Tensor, labels: Tensor) -> Tensor:
     if count <= 2:
         return first_output(outputs)
     if labels.ndim != 1 or labels.is_floating_point():
-        raise ValueError(f"labels that are no classes choose none of {count} outputs")
+        raise ValueError(f"labels are not classes and select none of {count} outputs")
     return outputs.gather(1, labels[:, None])[:, 0]
 
 

@@ -18,7 +18,7 @@ def network():
 def test_parameters_are_chosen_by_name_layer_and_wildcard():
     assert list(select(network(), "1.0")) == ["1.0.weight", "1.0.bias"]
     assert list(select(network(), ["*.bias"])) == ["0.bias", "1.0.bias", "1.1.bias"]
-    with pytest.raises(ValueError, match="'0.wieght'; near it: 0.weight"):
+    with pytest.raises(ValueError, match="'0.wieght'; similar names: 0.weight"):
         select(network(), "0.wieght")
 
 

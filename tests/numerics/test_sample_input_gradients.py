@@ -48,7 +48,7 @@ def test_gradients_equal_those_of_one_sample_after_another(outputs):
 
 
 def test_numbers_choose_no_output():
-    with pytest.raises(ValueError, match="labels that are no classes choose none of 3 outputs"):
+    with pytest.raises(ValueError, match="labels are not classes and select none of 3 outputs"):
         sample_input_gradients(mlp(3), Samples(X, X[:, 0, 0, 0]))
 
 

@@ -20,7 +20,7 @@ PLUGINS = discovery.load()
 OFFERS = PLUGINS.registrations()
 OWN = [registration for registration in OFFERS if registration.distribution.startswith("penchant")]
 ROLES = [role.name for role in PLUGINS.roles()]
-ABSENT = re.compile(r"(\S+): the files are not there")
+ABSENT = re.compile(r"(\S+): files not found")
 
 
 def _name(registration):
@@ -134,8 +134,8 @@ def test_every_example_runs(registration, tmp_path, monkeypatch):
 
 
 def test_only_files_of_a_dataset_in_the_command_excuse_an_example():
-    said = "! loading  kmnist: the files are not there; set PENCHANT_DATA or root"
-    assert _absent("penchant doctor -d kmnist", said) == "kmnist: the files are not there"
+    said = "! loading  kmnist: files not found; set PENCHANT_DATA or root"
+    assert _absent("penchant doctor -d kmnist", said) == "kmnist: files not found"
     assert _absent("penchant doctor -d mnist", said) is None
     assert _absent("penchant doctor -d kmnist", "kmnist: found 3 files, expected 4") is None
 

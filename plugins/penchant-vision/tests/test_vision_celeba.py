@@ -85,6 +85,6 @@ def test_lists_that_are_missing_or_short_are_named(tmp_path):
     (folder / "list_eval_partition.txt").write_text("0.png 0\n")
     with pytest.raises(penchant.Error, match="found no picture of split 2"):
         draw(tmp_path)
-    with pytest.raises(penchant.Error, match="celeba: the files are not there") as caught:
+    with pytest.raises(penchant.Error, match="celeba: files not found") as caught:
         draw(tmp_path / "nowhere")
     assert "list_eval_partition.txt" in str(caught.value) and "download" not in str(caught.value)

@@ -67,7 +67,7 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     path.write_bytes(path.read_bytes() + b"extra")
     with pytest.raises(penchant.Error, match="found more than 15680 values, expected 15680"):
         draw(tmp_path)
-    with pytest.raises(penchant.Error, match="stacked-mnist: the files are not there") as caught:
+    with pytest.raises(penchant.Error, match="stacked-mnist: files not found") as caught:
         draw(tmp_path / "nowhere")
     assert "PENCHANT_DATA" in str(caught.value) and "download = true" in str(caught.value)
 

@@ -113,7 +113,7 @@ def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> 
             context.warn(f"left out, {reason}: {', '.join(names)}")
     if layers.classifier is None:
         raise penchant.Error(
-            "neural collapse is one of a classifier that ends in a linear layer with at least "
+            "neural collapse needs a classifier that ends in a linear layer with at least "
             f"{classes - 1} and at most {options.largest} inputs, found none whose output is that "
             "of the network"
         )

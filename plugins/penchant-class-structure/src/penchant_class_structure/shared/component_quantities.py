@@ -146,9 +146,7 @@ def component_quantities(
         known = [value for value in ratios if value is not None]
         quantities[name] = _quantity(ratio, error, known, labels)
     if "outliers-to-bulk" not in quantities:
-        context.warn(
-            "nothing is within classes, which have too few samples: ratios to the bulk are left out"
-        )
+        context.warn("classes have too few samples to vary within: ratios to the bulk are left out")
     return quantities
 
 

@@ -164,7 +164,7 @@ def _information(
     numbers, z = _from_density(classifier, test, recipe, generator)
     if numbers.get("density", 0.0) > math.log(len(z)) - 0.05:
         context.warn(
-            f"the density of a Gaussian encoder tells all {len(z)} test inputs apart: its "
+            f"the density of a Gaussian encoder separates all {len(z)} test inputs: its "
             f"information is log({len(z)}) or more, whatever is hidden from the estimator"
         )
     # From below: what a fresh statistics network finds.

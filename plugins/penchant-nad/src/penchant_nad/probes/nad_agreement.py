@@ -98,7 +98,7 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
     if result.quantities["corr"].missing:
         context.warn(
             f"{networks} networks show too little to correlate: an unbiased squared norm is not "
-            "positive; draw more"
+            "positive; use more networks"
         )
     return result
 

@@ -39,8 +39,8 @@ def run(options: ClassPaths, context: penchant.Context) -> penchant.Result:
     rows = joined(shards, [*PAIRS, *PATHS])
     if not len(rows["connected"]):
         raise penchant.Error(
-            "no pair of inputs was found: the network gives no class to two different ones of the "
-            "chosen images; train it longer"
+            "no pair of inputs was found: the network does not give the same class to any two of "
+            "the chosen images; train it longer"
         )
     missed = sum(float(shard["missed"]) for shard in shards)
     if missed:

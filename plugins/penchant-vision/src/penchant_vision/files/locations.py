@@ -162,7 +162,7 @@ def files_missing(
     hint = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
     if mirrored:
         hint += ", or download = true to fetch it"
-    return penchant.Error(f"{dataset}: the files are not there; {hint}; searched:{searched}")
+    return penchant.Error(f"{dataset}: files not found; {hint}; searched:{searched}")
 
 
 def wrong_file(

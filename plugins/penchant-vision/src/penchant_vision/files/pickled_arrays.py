@@ -40,7 +40,7 @@ def _load(path: Path) -> Any:
             raise penchant.Error(f"{path}: {error}") from None
         except Exception as error:  # damaged pickles raise nearly anything
             raise penchant.Error(
-                f"{path}: found what is no whole pickle ({error}), expected a dictionary of arrays"
+                f"{path}: found no complete pickle ({error}), expected a dictionary of arrays"
             ) from error
 
 

@@ -35,7 +35,7 @@ def stored_files(path: Path) -> list[Path]:
         files = [path.parent / name for name in dict.fromkeys(shards)]
         missing = [file.name for file in files if not file.is_file()]
         if missing:
-            raise ValueError(f"{path} names shards that are not there: {', '.join(missing)}")
+            raise ValueError(f"{path} names shards that do not exist: {', '.join(missing)}")
         return files
     if path.suffix != ".safetensors" and path.suffix not in _TORCH:
         known = ", ".join((".safetensors", _INDEX, *_TORCH))
