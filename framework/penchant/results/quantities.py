@@ -172,6 +172,10 @@ class Quantity:
         word = "significant" if self.is_significant else "not significant"
         return f"{self} ({word} at 1 %)"
 
+    def __format__(self, spec: str) -> str:
+        # Digits are those of the value: f"{quantity:.1f}" has no standard error, f"{quantity}" has.
+        return format(self.value, spec) if spec else str(self)
+
     def __str__(self) -> str:
         if self.missing:
             return "missing"

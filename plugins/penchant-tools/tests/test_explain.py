@@ -85,6 +85,12 @@ def test_what_a_probe_asks_stands_first_and_what_it_cites_is_there():
     assert any(line.startswith("Reference: ") for line in lines)
 
 
+def test_a_plugin_is_explained_by_its_components():
+    text = explain("spectral-bias", discovery.load())
+    assert text.startswith("The plugin spectral-bias has\n  probe class-paths: Are inputs of one")
+    assert explain("penchant-spectral-bias", discovery.load()).count("\n") == text.count("\n")
+
+
 def test_an_unknown_name_suggests_roles_and_components():
     with pytest.raises(penchant.Error, match="did you mean 'directions'"):
         explain("direction", PLUGINS)

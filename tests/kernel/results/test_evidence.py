@@ -211,3 +211,8 @@ def test_results_keep_df_and_p(tmp_path):
 def test_the_rule_is_that_of_the_numerics():
     assert significance.LEVEL == 0.01
     assert significance.significant([0.01]) == [True]
+
+
+def test_a_quantity_is_formatted_as_its_value_where_digits_are_given():
+    quantity = Quantity(1.234, stderr=0.1)
+    assert f"{quantity:.1f} {quantity}" == "1.2 1.23 ± 0.10"

@@ -42,8 +42,21 @@ def explain(name: str, plugins: Plugins) -> str:
     if name == Training.name:
         texts.append(_training(plugins))
     if not texts:
+        texts += _plugin(name, plugins)
+    if not texts:
         raise Error(f"no component is called {name!r}{suggestion(name, known)}")
     return plain_formulas("\n\n".join(texts))
+
+
+def _plugin(name: str, plugins: Plugins) -> list[str]:
+    """The components of a plugin, if there is one of this name."""
+    lines = []
+    for registration in plugins.registrations():
+        if registration.distribution in (name, f"penchant-{name}"):
+            cls = registration.component
+            about = getattr(cls, "question", "") or (inspect.getdoc(cls) or "").splitlines()[0]
+            lines.append(f"  {cls.kind} {cls.name}: {about}")
+    return ["\n".join([f"The plugin {name} has", *lines])] if lines else []
 
 
 def explanation(registration: Registration, plugins: Plugins) -> str:
