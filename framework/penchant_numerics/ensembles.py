@@ -260,7 +260,7 @@ def drawing(threads: int, *, ahead: bool = False, pinned: bool = False) -> Itera
 
 
 def parameter_count(architecture: Drawable, index: int = 0) -> int:
-    """How many parameters a network of an architecture has.
+    """The number of parameters of a network of an architecture.
 
     Args:
         architecture: What is sampled from.

@@ -146,7 +146,7 @@ def convex_hessians(
         inputs: Samples.
         labels: Their labels.
         loss: A name of `BUILT_IN`, or `module:function`.
-        batch: Samples a pass.
+        batch: Samples per pass.
 
     Returns:
         One matrix per sample, (n, C, C).

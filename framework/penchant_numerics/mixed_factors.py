@@ -47,7 +47,7 @@ class Layer(NamedTuple):
     width: int  # inputs and outputs at a position
 
     def floats(self, *, exact: bool) -> int:
-        """Numbers a column of M is stored as; with finite differences a layer has one position."""
+        """Stored numbers per column of M; with finite differences a layer has one position."""
         if not exact:
             return 2 * self.width
         factors = self.rows * self.width

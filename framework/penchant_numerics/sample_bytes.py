@@ -1,4 +1,4 @@
-"""How many samples a pass may have: by the bytes of one sample, measured, and a budget of bytes.
+"""Samples per pass, from the measured bytes of one sample and a budget of bytes.
 
 One and two samples are passed, and the most bytes that were alive at a time are noted: the
 difference is what a sample takes, the rest is there whatever the batch. A network decides so, and a
@@ -35,7 +35,7 @@ def pass_bytes(work: Callable[[Tensor], object], inputs: Tensor) -> PassBytes:
     """Measure a pass on one and on two samples.
 
     Args:
-        work: Passes a batch, and does with it what every batch will have done.
+        work: Called with a batch: the pass and everything that follows from it.
         inputs: Samples (n, ...).
 
     Returns:
@@ -82,7 +82,7 @@ def fitting_batch(
     """Samples per pass: at most `largest`, and as many as fit into a share of the budget.
 
     Args:
-        work: Passes a batch, and does with it what every batch will have done.
+        work: Called with a batch: the pass and everything that follows from it.
         inputs: Samples (n, ...).
         largest: At most this many.
         share: Share of the budget that a pass may take.

@@ -78,7 +78,7 @@ def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
             wrong[name] = f"{name} {tuple(value.shape)}, expected {tuple(tensor.shape)}"
     if not wrong:
         return
-    # A head for other classes is the commonest of all mismatches.
+    # A head for other classes is the most frequent mismatch.
     last = list(own)[-1].rpartition(".")[0]
     hint = ""
     if {name.rpartition(".")[0] for name in wrong} == {last}:

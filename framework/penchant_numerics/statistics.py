@@ -549,7 +549,7 @@ def share_p_value(share: float, count: int, rate: float) -> float:
     Args:
         share: Share of samples, such as an accuracy.
         count: How many samples.
-        rate: The share without an effect, such as that of the commonest class.
+        rate: The share without an effect, such as that of the most frequent class.
 
     Returns:
         The p-value.

@@ -240,6 +240,14 @@ def test_local_names(package):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_comments_and_docstrings(package):
+    wrong = []
+    for path in sorted(folder_of(package).rglob("*.py")):
+        wrong += [f"{path.name}, {why}" for why in found_words(path.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
 def commands(command, name):
     """A command and its subcommands, by their full name."""
     yield name, command

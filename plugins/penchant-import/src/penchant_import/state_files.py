@@ -68,7 +68,7 @@ def _read_pickled(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        # A class that torch does not know. Files of before 2020 are not zip archives, and a
+        # A class that torch does not know. Files from before 2020 are not zip archives, and a
         # TorchScript archive holds code.
         if not zipfile.is_zipfile(path) or _is_program(path):
             raise

@@ -412,7 +412,7 @@ def _is_labelled(axes: Any) -> bool:
 
 
 def check_probe(name: str, folder: Path, *, processes: bool = False, **arguments: Any) -> Result:
-    """Runs a probe small, twice, and on request in processes.
+    """Run a small probe twice, and on request in processes.
 
     Args:
         name: The probe's name.

@@ -1,4 +1,4 @@
-"""One test a property and component, made from what a distribution offers."""
+"""One test per property and component of a distribution."""
 
 from __future__ import annotations
 

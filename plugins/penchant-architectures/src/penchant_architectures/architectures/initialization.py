@@ -17,7 +17,7 @@ Rule = Callable[[nn.Module], None]
 def initialise(
     network: nn.Module, options: LayeredNetwork, default: Rule | None = None
 ) -> nn.Module:
-    """Draw the linear and convolution layers again, as `options.initialization` says.
+    """Initialise linear and convolution layers as `options.initialization` says.
 
     Args:
         network: A network as PyTorch drew it.
@@ -30,7 +30,7 @@ def initialise(
     rule = default
     if options.initialization == "gaussian":
         rule = normal(options.weight_std or 1.0)
-    # Modules draw themselves when they are made; here those with weights are drawn again.
+    # Modules initialise themselves; here those with weights are initialised again.
     if rule is None:
         return network
     for layer in network.modules():

@@ -26,7 +26,7 @@ class LinearConvolution(nn.Module):
         self.sides, self.channels = sides, channels
         self.wrap = options.kernel - 1 if options.padding == "circular" else 0
         self.average = options.pooling == "average"
-        # A patch a position, with the same weights.
+        # One patch per position, with the same weights.
         convolution = CONVOLUTIONS[len(sides)]
         self.convolution = convolution(
             channels,

@@ -36,7 +36,7 @@ class LinearPooling(nn.Module):
         nn.init.normal_(self.theta, 0.0, options.theta_std)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """One number an output: theta . A (m * phi * x)."""
+        """One number per output: theta . A (m * phi * x)."""
         spectrum = self.phi * x.flatten(1)
         filtered = self.prefilter * self.activation(spectrum)
         # Blocks of M entries lie on each other; the last may be short.

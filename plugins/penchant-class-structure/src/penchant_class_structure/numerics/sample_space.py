@@ -153,7 +153,7 @@ def matrix_fits(rows: int) -> bool:
 
 
 def _outputs(network: nn.Module, inputs: Tensor, batch: int | None) -> Tensor:
-    """Outputs (n, C) of all samples, as many a pass as fit."""
+    """Outputs (n, C) of all samples, as many per pass as fit."""
 
     def passed(given: Tensor) -> None:
         outputs(network, given, chunk=_CHUNK)

@@ -18,7 +18,7 @@ from penchant_class_structure.declarations.hessian_spectrum import HessianSpectr
 
 PASSES = {"hessian": 9, "gauss-newton": 5}  # forward passes that a product takes as long as
 COLUMN_PASSES = 4  # and one column of the trace of G
-RATES = {"cpu": 5e10}  # operations a second, of one core
+RATES = {"cpu": 5e10}  # operations per second, of one core
 ACCELERATOR = 1e13
 LONG = 3600  # seconds that are worth a warning
 

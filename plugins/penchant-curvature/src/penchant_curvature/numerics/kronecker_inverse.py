@@ -49,7 +49,7 @@ class KroneckerInverse(Curvature):
 
     def _rows(self, rows: Tensor) -> Tensor:
         (given,) = self.matrices(rows)
-        # among eigenvectors of both factors the inverse is a number an entry
+        # among eigenvectors of both factors the inverse is one number per entry
         turned = self._errors.T @ given @ self._inputs
         turned *= self._inverse
         back = self._errors @ turned @ self._inputs.T

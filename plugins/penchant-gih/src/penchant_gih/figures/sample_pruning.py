@@ -49,7 +49,7 @@ def scores(result: penchant.Result) -> Figure:
     """Distribution of scores."""
     figure = Figure(figsize=(5, 3.2))
     axes = figure.subplots()
-    # One score a training sample; absolute values depend on the architecture.
+    # One score per training sample; absolute values depend on the architecture.
     axes.hist(
         result.arrays["scores"],
         bins=40,

@@ -354,7 +354,7 @@ def _quantities(
     quantities = {}
     for name in CORRELATIONS:
         quantities[f"peak-{name}"] = _peak(arrays, name, trainings)
-    # Always answering with the commonest class is the null.
+    # The null is always answering with the most frequent class.
     for name, samples in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(samples.labels.bincount().max())
         quantities[name] = answer_quantity(right[name][-1], null=commonest / len(samples.labels))

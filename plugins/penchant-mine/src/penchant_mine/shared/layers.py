@@ -24,7 +24,7 @@ def activations(
         network: The network.
         layer: The layer's name.
         inputs: Samples.
-        positions: Of sequences: the position of each at which the layer is looked at (samples,).
+        positions: Of sequences: the position (samples,) at which the layer is read.
 
     Returns:
         A row per sample.

@@ -50,7 +50,7 @@ def samples(shown: Mapping[str, np.ndarray]) -> Figure:
 
 
 def sheet(pictures: np.ndarray) -> np.ndarray:
-    """Pictures in [-1, 1] (count, channels, height, width) as one, eight a row."""
+    """Pictures in [-1, 1] (count, channels, height, width) as one, eight per row."""
     # Pictures that do not fill a row are left out.
     columns = min(A_ROW, len(pictures))
     rows = len(pictures) // columns

@@ -40,7 +40,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             label=name,
         )
     chance = result.quantities["original-test-accuracy"].null
-    assert chance is not None  # the share of the commonest class
+    assert chance is not None  # the share of the most frequent class
     axes.axhline(
         chance,
         color=FAINT,

@@ -112,7 +112,7 @@ def answer_quantity(
 
 
 def commonest_class(labels: Any) -> float:
-    """The accuracy of always answering with the commonest class."""
+    """The accuracy of always answering with the most frequent class."""
     counts = labels.bincount()
     return float(counts.max() / counts.sum())
 

@@ -96,11 +96,11 @@ def _panel(
 
 
 def _best(result: penchant.Result) -> Figure:
-    """The best validation loss by frequency, beside the same noise dealt to other samples."""
+    """The best validation loss by frequency, beside the same noise permuted among samples."""
     curves = {}
     stderr = stderr_of(result, "best-loss")
     for number, amplitude in enumerate(result.arrays["amplitudes"]):
-        # dashed: the same values dealt to other samples
+        # dashed: the same values permuted among samples
         curves[f"amplitude {amplitude:g}"] = Curve(
             values=result.arrays["best-loss"][number],
             stderr=row(stderr, number),

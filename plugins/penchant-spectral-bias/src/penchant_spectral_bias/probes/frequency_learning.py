@@ -38,7 +38,7 @@ ROWS = ("amplitude", "learnt-share", "loss", "spectral-norms")
 
 
 def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Result:
-    """Train networks on waves, on the same waves dealt at random, and on other flowers."""
+    """Train networks on waves, on the same waves permuted among samples, and on other flowers."""
     check_loss(context, "squared-error")
     items = _items(options, context)
     shards = list(context.map(trained, items))
@@ -129,7 +129,7 @@ def _weight_names(context: penchant.Context) -> tuple[str, ...]:
 def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """Train some networks, and follow the spectrum of each, (trainings, steps, frequencies).
 
-    In the control (`shuffled`), the values of the wave are dealt to the samples at random, and
+    In the control (`shuffled`), the values of the wave are randomly permuted among samples, and
     spectra are those of the values in their old order: no frequency is then smoother than another,
     so none should be learnt first.
     """

@@ -65,7 +65,7 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         quantities,
         arrays,
         conventions={
-            "null": "accuracies: the commonest class of the training samples; decay of networks: "
+            "null": "accuracies: the most frequent training class; decay of networks: "
             "the same networks before training",
             "radial spectrum": "of the probability of class 1 on a square of side 3.2, mean taken "
             "off, Hann window",
@@ -275,7 +275,7 @@ def _neighbour_accuracies(
 def _accuracy_quantities(
     options: ManifoldAccuracy, accuracy: Tensor, constant: Tensor
 ) -> dict[str, penchant.Quantity]:
-    """Of accuracies (trainings, petals, frequencies), and of those of the commonest class."""
+    """Of accuracies (trainings, petals, frequencies), and of those of the most frequent class."""
     # every training has waves of its own, in all cells
     by_training = accuracy.flatten(1).mean(1)
     samples = accuracy[0].numel() * options.samples

@@ -27,7 +27,7 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     _check_sizes(options, context)
     names = [f"{name}-loss" for name in MANIFOLDS]
     shards = list(context.map(noise_training, list(range(options.trainings))))
-    # (trainings, steps) each; the autoencoder has a number a training
+    # (trainings, steps) each; the autoencoder has one number per training
     losses = stacked(shards, names)
     of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio", "image-variance"])
     variance = float(stacked(shards, ["target-variance"])["target-variance"].mean())

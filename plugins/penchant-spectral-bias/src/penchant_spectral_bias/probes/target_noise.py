@@ -83,7 +83,7 @@ def _by_noise(
         waves, _ = values[1:].unflatten(0, grid)
         means[name] = waves.movedim(2, 0)  # (trainings, amplitudes, frequencies, steps)
 
-    # of the best loss the null too: the same noise dealt to other samples
+    # of the best loss the null too: the same noise permuted among samples
     waves, dealt = best[1:].unflatten(0, grid)
     means["best-loss"] = waves.movedim(2, 0)
     means["shuffled-best-loss"] = dealt.movedim(2, 0)
@@ -91,7 +91,7 @@ def _by_noise(
 
 
 def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
-    """No noise; every amplitude and frequency; the same dealt to other samples."""
+    """No noise; every amplitude and frequency; the same permuted among samples."""
     without: dict[str, Any] = {
         "amplitude": 0.0,
         "frequency": 0.0,
@@ -123,7 +123,7 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
         generator,
     )
 
-    # the wave, or its values dealt to other samples
+    # the wave, or its values permuted among samples
     noise = radial_wave(clean.inputs, item["frequency"])
     if item["shuffled"]:
         generator = context.generator("shuffle", training)

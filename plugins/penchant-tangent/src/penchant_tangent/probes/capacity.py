@@ -41,7 +41,7 @@ class Features(NamedTuple):
 
 
 def run(options: Capacity, context: penchant.Context) -> penchant.Result:
-    """Training sets, some of them a shard."""
+    """Training sets, several per shard."""
     features, eigenvector = all_features(options, context)
     shards = context.map(
         of_draws,

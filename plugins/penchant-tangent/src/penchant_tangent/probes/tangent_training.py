@@ -437,7 +437,7 @@ def _accuracy_of_one(values: np.ndarray, labels: torch.Tensor) -> penchant.Quant
 
 
 def _commonest(labels: torch.Tensor) -> float:
-    """The accuracy of a constant answer: the share of the commonest class."""
+    """The accuracy of a constant answer: the share of the most frequent class."""
     return float(labels.bincount().max()) / len(labels)
 
 
