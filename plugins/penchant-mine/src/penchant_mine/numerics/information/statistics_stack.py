@@ -40,6 +40,9 @@ class StatisticsStack:
         self.module = ensemble.module
         self.state = ensemble.state
         self._layers = plain_layers(ensemble.module)
+        device = next(iter(self.state.values())).device
+        # Here, because reading the budget would split a compiled `scores` in two.
+        self._rows_together = memory.fitting(A_ROW_TOGETHER, device)
 
     def __len__(self) -> int:
         tensors = iter(self.state.values())
@@ -96,8 +99,7 @@ class StatisticsStack:
         # What all shifts share of the first layer.
         from_x = torch.baddbmm(state[f"{first}.bias"][:, None], x, weight[:, :size])
         moved = (0, *shifts)
-        rows_together = memory.fitting(A_ROW_TOGETHER, x.device)
-        together = max(1, rows_together // samples)
+        together = max(1, self._rows_together // samples)
         scored = []
         for start in range(0, len(moved), together):
             chosen = moved[start : start + together]
