@@ -57,8 +57,7 @@ def compiled(
     """
     if device.type not in _device_types.get() or steps < WORTHWHILE:
         return function
-    # layers that draw do so as they would without
-    fast: Callable[P, Tensor] = torch.compile(function, options={"fallback_random": True})
+    fast: Callable[P, Tensor] = torch.compile(function, options=_options())
     chosen: list[Callable[P, Tensor]] = []
 
     def call(*args: P.args, **named: P.kwargs) -> Tensor:
@@ -84,3 +83,15 @@ def compiled(
         return answer
 
     return call
+
+
+def _options() -> dict[str, bool]:
+    """Layers draw as they do without a compiler, and no kernel is chosen by timing it.
+
+    What a timing chooses may differ between runs, and with it the last bits.
+    """
+    import torch._inductor
+
+    names = ("fallback_random", "deterministic")
+    known = torch._inductor.list_options()
+    return {name: True for name in names if name in known}  # older versions have only one

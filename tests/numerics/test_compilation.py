@@ -85,6 +85,14 @@ def test_a_compiled_stack_is_equal_up_to_rounding():
         torch.testing.assert_close(fast[name], tensor, rtol=1e-10, atol=1e-12)
 
 
+def test_no_kernel_is_chosen_by_timing_it(monkeypatch):
+    """A faster kernel of another run would have other last bits."""
+    given = []
+    monkeypatch.setattr(torch, "compile", lambda function, options: given.append(options))
+    compiled(torch.sin, torch.device("cuda"), steps=1)
+    assert given == [{"fallback_random": True, "deterministic": True}]
+
+
 def test_what_cannot_be_compiled_is_computed_as_it_is_with_a_warning(monkeypatch):
     def broken(function, **options):
         def fail(*args):
