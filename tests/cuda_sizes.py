@@ -1,7 +1,7 @@
 """Work of real size on a device: seconds and the most bytes alive.
 
-Part of `make test-cuda`. Where the emulated device takes a GPU's place everything is small, and
-seconds are those of the emulation.
+Part of `make test-cuda`. It runs under the policy of a job, without TF32. Where the emulated device
+takes a GPU's place everything is small, and seconds are those of the emulation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import Any
 import penchant
 import penchant_testing as testing
 import torch
+from penchant_numerics.batched_training import SMALL as LARGEST_STACKED
+from penchant_numerics.compilation import WORTHWHILE, compiling
 from penchant_numerics.data import Samples
 from penchant_numerics.hessian import Hessian
-from penchant_numerics.stacked_training import Stacked
+from penchant_numerics.isolation import isolated
+from penchant_numerics.stacked_training import Stacked, step_bytes
 from penchant_numerics.trainer import Trainer
 from penchant_testing.emulated_device import NAME, _counts
 
@@ -30,12 +33,16 @@ STEPS = 5  # of a training, of which the median is taken
 def table(device: str) -> Iterator[str]:
     """One line for each piece of work; a piece that fails says why."""
     sizes: dict[str, Any] = SMALL if device == NAME else REAL
-    for work in (_nad, _hessian_product, _training):
-        try:
-            yield from work(device, sizes)
-        except Exception as error:
-            first, _, _ = str(error).partition("\n")
-            yield f"{FAILED} {work.__name__.strip('_')}: {type(error).__name__}: {first}"
+    notes: list[str] = []
+    with isolated(torch.device(device), notes.append):
+        for work in (_nad, _hessian_product, _training, _compiled_step):
+            try:
+                yield from work(device, sizes)
+            except Exception as error:
+                first, _, _ = str(error).partition("\n")
+                yield f"{FAILED} {work.__name__.strip('_')}: {type(error).__name__}: {first}"
+            yield from (f"    {note}" for note in notes)
+            notes.clear()
 
 
 def _line(what: str, seconds: float, peak: int) -> str:
@@ -74,15 +81,14 @@ def _training(device: str, sizes: dict[str, Any]) -> Iterator[str]:
     count = sizes["stack"]
     for name in ("lenet", "resnet20"):
         samples = _samples(device, sizes)
-
-        def networks(name: str = name) -> list[Any]:
-            return [_network(name, device, sizes, seed=seed) for seed in range(count)]
-
-        stack = Stacked(networks(), [samples] * count, recipe, seeds=range(count))
+        networks = [_network(name, device, sizes, seed=seed) for seed in range(count)]
+        bytes_each = step_bytes(networks[0], samples, recipe)
+        stack = Stacked(networks, [samples] * count, recipe, seeds=range(count))
         with _Measured(device) as measure:
             together = _median_step(stack._advance, device)
         yield _line(f"training step of {count} stacked {name}", together, measure.peak)
-        trainers = [Trainer(each, samples, recipe, seed=0) for each in networks()]
+        del stack  # its bytes are not those of the loop
+        trainers = [Trainer(each, samples, recipe, seed=0) for each in networks]
 
         def loop(trainers: list[Trainer] = trainers) -> None:
             for trainer in trainers:
@@ -91,7 +97,65 @@ def _training(device: str, sizes: dict[str, Any]) -> Iterator[str]:
         with _Measured(device) as measure:
             alone = _median_step(loop, device)
         yield _line(f"training step of {count} {name} one by one", alone, measure.peak)
-        yield f"    one by one / stacked: {alone / together:.2f}"
+        yield from stacking_advice(alone / together, bytes_each)
+
+
+def stacking_advice(ratio: float, bytes_each: int) -> Iterator[str]:
+    """Which of both is faster, and what the rule for this device chooses.
+
+    Args:
+        ratio: Seconds of steps one by one over those of a stack.
+        bytes_each: What a step of one network takes.
+    """
+    faster = "stacked" if ratio > 1 else "one by one"
+    yield f"    one by one / stacked: {ratio:.2f}, {faster} is faster"
+    chosen = "stacked" if bytes_each <= LARGEST_STACKED else "one by one"
+    size, largest = bytes_each / 2**20, LARGEST_STACKED / 2**20
+    rule = f"a step takes {size:.1f} MiB; up to {largest:.0f} MiB networks are stacked"
+    if chosen == faster:
+        yield f"    {rule}: the faster one is chosen"
+        return
+    yield f"    {rule}: the slower one is chosen, and no setting changes that;"
+    yield "    SMALL in penchant_numerics/batched_training.py does: please report this"
+
+
+def _compiled_step(device: str, sizes: dict[str, Any]) -> Iterator[str]:
+    """A compiled step against a plain one, and from how many steps on compiling is won back."""
+    if device == NAME:
+        yield "compiled steps: torch compiles nothing for the emulated device"
+        return
+    recipe = penchant.Training(steps=WORTHWHILE, batch=32, learning_rate=0.01)
+    seconds, first = {}, {}
+    for kind, types in (("plain", ()), ("compiled", (torch.device(device).type,))):
+        with compiling(*types):
+            trainer = Trainer(
+                _network("lenet", device, sizes), _samples(device, sizes), recipe, seed=0
+            )
+        _wait(device)
+        start = time.perf_counter()
+        trainer._advance()
+        _wait(device)
+        first[kind] = time.perf_counter() - start
+        with _Measured(device) as measure:
+            seconds[kind] = _median_step(trainer._advance, device)
+        yield _line(f"training step of lenet, {kind}", seconds[kind], measure.peak)
+    extra, gain = first["compiled"] - first["plain"], seconds["plain"] - seconds["compiled"]
+    yield from compiling_advice(extra, gain)
+
+
+def compiling_advice(extra: float, gain: float) -> Iterator[str]:
+    """Whether compiling is won back.
+
+    Args:
+        extra: Seconds that compiling takes.
+        gain: Seconds that every compiled step saves.
+    """
+    rule = f"trainings of at least {WORTHWHILE} steps are compiled"
+    if gain <= 0:
+        yield f"    compiling takes {extra:.1f} s and saves nothing, and {rule}:"
+        yield "    penchant_numerics.compilation.compiling() switches it off; please report this"
+        return
+    yield f"    compiling takes {extra:.1f} s, won back after {extra / gain:.0f} steps; {rule}"
 
 
 def _median_step(step: Callable[[], None], device: str) -> float:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import importlib.metadata
 import os
 import platform
 import sys
@@ -28,10 +30,12 @@ from penchant.plugins.discovery import kernel_version
 from penchant_numerics import gpus
 from penchant_testing import on_cuda
 
+ROOT = Path(__file__).resolve().parents[1]
 REPORT = "cuda-report.txt"
 HEAD = f"{'probe':32} {'CPU s':>9} {'GPU s':>9} {'CPU/GPU':>8}"
 NO_DEVICE = 2  # the exit code where there is no GPU
 LONGEST = 160  # characters of a warning
+BUILD = "cu126"  # of torch, for most drivers and GPUs
 
 
 class Report:
@@ -69,6 +73,12 @@ class Watch:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
             self.failures.append(f"SKIPPED {report.nodeid}: {reason}")
 
+    def pytest_collectreport(self, report: Any) -> None:
+        """Note a file that could not be imported: its tests are missing from the verdict."""
+        if report.failed:
+            self.outcomes["not collected"] += 1
+            self.failures.append(f"NOT COLLECTED {report.nodeid}\n{report.longreprtext}")
+
     def pytest_warning_recorded(self, warning_message: Any) -> None:
         """Note a warning by its first line."""
         first, _, _ = str(warning_message.message).partition("\n")
@@ -92,11 +102,27 @@ def machine(device: str) -> Iterator[str]:
     yield f"cuDNN {torch.backends.cudnn.version()}"
 
 
+def another_build() -> Iterator[str]:
+    """How to install another build of torch, where the build is the reason."""
+    packages = []
+    for name in ("torch", "torchvision"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            version, _, _ = importlib.metadata.version(name).partition("+")
+            packages.append(f"{name}=={version}+{BUILD}")
+    index = f"https://download.pytorch.org/whl/{BUILD}"
+    command = f"{sys.executable} -m pip install {' '.join(packages)} --extra-index-url {index}"
+    yield f"for example, for most drivers and GPUs: {command}"
+
+
 def run_tests(table: Path, selected: list[str]) -> tuple[int, Watch]:
     """Run what is marked `cuda`; warnings are errors nowhere."""
     os.environ[on_cuda.TABLE] = str(table)
     watch = Watch()
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda", "-W", "default"]
+    # A package that cannot be imported costs its own tests only.
+    options.append("--continue-on-collection-errors")
+    if not selected:
+        os.chdir(ROOT)  # where pytest finds its settings and all tests
     code = pytest.main([*options, *selected], plugins=[watch])
     return int(code), watch
 
@@ -108,12 +134,14 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=Path(REPORT))
     parser.add_argument("tests", nargs="*", help="files or options for pytest; all without any")
     given = parser.parse_args()
-    report = Report(given.report)
+    report = Report(given.report.resolve())
     report.say(*machine(given.device))
     if given.device == "cuda":
         reason = gpus.obstacle(gpus.known())
         if reason is not None:
             report.say(f"no verdict: {reason}")
+            if "pytorch.org" in reason:
+                report.say(*another_build())
             return NO_DEVICE
     os.environ[on_cuda.DEVICE] = given.device
 
@@ -132,7 +160,7 @@ def main() -> int:
     report.say("", f"{total} warnings" + (":" if total else ""))
     report.say(*(f"{count:5} x {text}" for text, count in watch.warnings.most_common()))
     report.say("", _verdict(code, watch, given.device, time.perf_counter() - start))
-    report.say(f"everything above, and every failure in full, is in {given.report}")
+    report.say(f"everything above, and every failure in full, is in {report.path}")
     return code
 
 

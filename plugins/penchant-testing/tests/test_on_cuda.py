@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import cuda_sizes
 import penchant
 import penchant_testing as testing
 import pytest
@@ -79,12 +80,34 @@ def test_fails():
 def test_warnings_are_shown_and_fail_nothing_failures_are_reported(root, command, tmp_path):
     """On the emulated device in the place of a GPU."""
     (tmp_path / "test_warns.py").write_text(WARNS)
+    (tmp_path / "test_lacks.py").write_text("import no_such_package")
     report = tmp_path / "report.txt"
-    tests = ["--device", "emulated", "--report", report, tmp_path / "test_warns.py"]
+    tests = ["--device", "emulated", "--report", report, tmp_path]
     done = command(root / "tests" / "cuda_verdict.py", *tests, script=True)
     assert done.returncode == 1
     assert "1 x UserWarning: Attempting to run cuBLAS" in done.stdout
-    assert "some tests fail (1 failed, 1 passed" in done.stdout
+    assert "some tests fail (1 failed, 1 not collected, 1 passed" in done.stdout
     assert "Hessian product of resnet20" in done.stdout
     text = report.read_text()
     assert "FAILED" in text and "arithmetic" in text and "FAILED nad" not in text
+    assert "NOT COLLECTED" in text and "No module named 'no_such_package'" in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "mebibytes", "expected"),
+    [
+        (2.0, 1, ["stacked is faster", "the faster one is chosen"]),
+        (0.5, 1, ["one by one is faster", "the slower one is chosen, and no setting changes"]),
+        (0.5, 100, ["one by one is faster", "the faster one is chosen"]),
+        (2.0, 100, ["stacked is faster", "the slower one is chosen"]),
+    ],
+)
+def test_the_table_says_which_training_is_faster_and_which_is_chosen(ratio, mebibytes, expected):
+    text = " ".join(cuda_sizes.stacking_advice(ratio, mebibytes * 2**20))
+    assert all(each in text for each in expected)
+
+
+def test_the_table_says_from_how_many_steps_on_compiling_is_won_back():
+    (text,) = cuda_sizes.compiling_advice(30.0, 0.05)
+    assert "won back after 600 steps; trainings of at least 1000 steps are compiled" in text
+    assert "saves nothing" in " ".join(cuda_sizes.compiling_advice(30.0, -0.05))
