@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 from penchant.components.component import Component
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
@@ -17,13 +16,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@attrs.frozen(eq=False)
-class _Loaded:
-    """A dataset, and what shows whether anybody has changed it since."""
+class _Loaded(NamedTuple):
+    """A dataset, and the digest that shows whether anything has changed it since."""
 
     key: tuple[object, ...]
     data: Data
-    versions: tuple[int, ...]
     digest: str
 
 
@@ -63,11 +60,11 @@ def loaded(
     # What cannot be identified is loaded every time: it may not be what it was.
     if not dataset.unidentified:
         for latest in _latest:
-            if latest.key == key and _is_unchanged(latest):
+            if latest.key == key and digest(_tensors(latest.data)) == latest.digest:
                 return latest.data
     data = _load(dataset.component, generator).to(device, dtype)
     # The one before is dropped: jobs are ordered so that neighbours share a dataset.
-    _latest[:] = [_Loaded(key, data, write_counts(data), digest(_tensors(data)))]
+    _latest[:] = [_Loaded(key, data, digest(_tensors(data)))]
     return data
 
 
@@ -92,13 +89,3 @@ def write_counts(data: Data) -> tuple[int, ...]:
     from penchant_numerics.fingerprints import versions
 
     return versions(_tensors(data))
-
-
-def _is_unchanged(latest: _Loaded) -> bool:
-    """Are the samples as they were loaded, also where torch did not see a change?"""
-    from penchant_numerics.fingerprints import digest
-
-    # torch's count is free, a digest is not; numpy writes without being counted.
-    if write_counts(latest.data) != latest.versions:
-        return False
-    return digest(_tensors(latest.data)) == latest.digest
