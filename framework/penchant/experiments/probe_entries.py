@@ -180,15 +180,12 @@ class ProbeEntries:
             entry = {"name": default, **entry}
         registration = self.document.registration("estimator", entry, where)
         name = registration.component.name
-        roles = {each.name: role_of(each) for each in self.plugins.estimators}
         own = role_of(registration.component)
         if own is None or own.name != role:
-            fitting = ", ".join(
-                each for each, other in roles.items() if other and other.name == role
-            )
-            raise Error(
-                f"{name!r} has the role {own and own.name}, expected {role}: {fitting} ({where})"
-            )
+            able = {each.name: role_of(each) for each in self.plugins.estimators}
+            fitting = ", ".join(name for name, of in able.items() if of and of.name == role)
+            found = f"{name!r} has the role {own and own.name}"
+            raise Error(f"{found}, expected {role}: {fitting} ({where})")
         options = {key: value for key, value in entry.items() if key != "name"}
         component = cast("Estimator", registration.component.bind(options, where))
         return BoundComponent(component, registration, name)

@@ -142,15 +142,14 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_arrays(path: Path, only: str | None = None) -> dict[str, Any]:
-    """Named arrays from a file, all or one of them; never unpickles."""
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Named arrays from a file; never unpickles."""
     import numpy as np
 
     try:
         # Opened here: numpy leaves a file open whose head is damaged.
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            names = file.files if only is None else [only]
-            return {name: file[name] for name in names}
+            return {name: file[name] for name in file.files}
     except MemoryError:
         raise
     except Exception as error:  # a damaged archive fails in many ways

@@ -17,7 +17,7 @@ from penchant.results.result import Result
 
 STEPS = "steps"
 BY_STEP = "-by-step"
-FIELDS = ("stderr", "null", "null_spread", "null_stderr", "df", "p")
+_FIELDS = ("value", "stderr", "null", "null_spread", "null_stderr", "df", "p")
 
 
 def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
@@ -40,11 +40,12 @@ def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
     arrays: dict[str, Any] = {STEPS: np.array(steps)}
     for name in names:
         quantities = [result.quantities.get(name) for result in results]
-        arrays[f"{name}{BY_STEP}"] = _column(quantities, "value")
-        for field in FIELDS:
-            column = _column(quantities, field)
-            if np.isfinite(column).any():
-                arrays[f"{name}{BY_STEP}-{_ending(field)}"] = column
+        for field in _FIELDS:
+            values = [getattr(quantity, field, None) for quantity in quantities]
+            column = np.array([math.nan if value is None else value for value in values], float)
+            # A quantity that never has an error has no array of errors.
+            if field == "value" or np.isfinite(column).any():
+                arrays[_array(name, field)] = column
     gaps = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     convention = (
         f"{len(steps)} states, steps {steps[0]} to {steps[-1]}; quantities and other arrays are of "
@@ -60,23 +61,17 @@ def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
     )
 
 
-def _ending(field: str) -> str:
-    return field.replace("_", "-")
-
-
-def _column(quantities: Sequence[Quantity | None], field: str) -> Any:
-    """One number of a quantity at every state; not a number where it has none."""
-    import numpy as np
-
-    values = [getattr(quantity, field, None) for quantity in quantities]
-    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+def _array(name: str, field: str) -> str:
+    """The name of the array that holds a number of a quantity at every state."""
+    ending = "" if field == "value" else f"-{field.replace('_', '-')}"
+    return f"{name}{BY_STEP}{ending}"
 
 
 def about_steps(meanings: Mapping[str, str]) -> dict[str, str]:
     """What the arrays along the steps are about, from what their quantities mean."""
     about = {STEPS: "steps of the trajectory"}
     for name, meaning in meanings.items():
-        about[f"{name}{BY_STEP}"] = f"{meaning}; at every step"
+        about[_array(name, "value")] = f"{meaning}; at every step"
     return about
 
 
@@ -94,11 +89,10 @@ def quantities_by_step(result: Result) -> Iterator[tuple[int, dict[str, Quantity
 
 def _at(result: Result, name: str, number: int) -> Quantity:
     numbers: dict[str, Any] = {}
-    for field in FIELDS:
-        column: Any = result.arrays.get(f"{name}{BY_STEP}-{_ending(field)}")
-        known = column is not None and math.isfinite(column[number])
-        numbers[field] = float(column[number]) if known else None
-    value = float(result.arrays[f"{name}{BY_STEP}"][number])
+    for field in _FIELDS:
+        column = result.arrays.get(_array(name, field))
+        value = math.nan if column is None else float(column[number])
+        numbers[field] = value if field == "value" or math.isfinite(value) else None
     # What a number is over, and its unit, are the same at every state.
-    last = result.quantities.get(name, Quantity(value))
-    return attrs.evolve(last, value=value, **numbers)
+    last = result.quantities.get(name, Quantity(numbers["value"]))
+    return attrs.evolve(last, **numbers)

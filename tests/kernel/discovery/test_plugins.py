@@ -177,16 +177,8 @@ def test_the_command_explains_each(install, command):
 
 
 def test_a_plugin_whose_commands_fail_takes_no_command_away(install, command):
-    source = """
-        import click
-        import penchant
-
-        @penchant.hookimpl
-        def penchant_commands(cli):
-            {}
-    """
-    install("fails", source.format("raise RuntimeError('no commands today')"))
-    install("steals", source.format("cli.add_command(click.Command('run'))"))
+    install("fails")
+    install("steals")
     shown = command("--help")
     assert shown.returncode == 0
     for name in ("run", "probe", "doctor", "report", "compare"):
