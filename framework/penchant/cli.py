@@ -265,7 +265,8 @@ def _execute(
     **settings: Any,
 ) -> None:
     """Run, and print what was found; or only what it would cost."""
-    from penchant.api import run as run_experiment
+    from penchant.execution.runner import run_experiment
+    from penchant.experiments.experiment import build
     from penchant.experiments.typed_text import apply
 
     # In the order typed: a later one may change what an earlier one set.
@@ -283,15 +284,8 @@ def _execute(
         plugins = plugins.with_listener("json-lines", listener())
     elif not quiet:
         plugins = with_display(plugins, verbose=verbose)
-    found = run_experiment(
-        raw,
-        out=out or folder,
-        fresh=fresh,
-        progress=False,
-        plugins=plugins,
-        only=only,
-        where=where,
-    )
+    experiment = build(raw, plugins, where)
+    found = run_experiment(experiment, plugins, Path(out or folder), fresh=fresh, only=only)
     if not json_lines:
         _say_where(found.folder)
     sys.exit(0 if found.done else 1)
