@@ -38,14 +38,16 @@ def hops(root):
 def calls(arguments):
     """Every call of the command, in order: file and function; a generator once."""
     found = []
+    begun = set()
 
     def profile(frame, event, argument):
         code = frame.f_code
-        call = (code.co_filename, code.co_qualname)
         # A generator is called again whenever it goes on.
-        resumed = code.co_flags & inspect.CO_GENERATOR and call in found
-        if event == "call" and "penchant" in code.co_filename and not resumed:
-            found.append(call)
+        if event != "call" or "penchant" not in code.co_filename or code in begun:
+            return
+        if code.co_flags & inspect.CO_GENERATOR:
+            begun.add(code)
+        found.append((code.co_filename, code.co_qualname))
 
     sys.setprofile(profile)
     try:
