@@ -163,8 +163,8 @@ def _table(whole: dict[str, Any]) -> list[str]:
     heads = "".join(f"<th>{head}</th>" for head, _, _ in COLUMNS)
     lines = ['<table class="sortable">']
     lines += [
-        "<thead><tr><th>first NADs</th><th>architecture</th><th>family</th><th>pixels seen</th>"
-        f"{heads}</tr></thead>",
+        "<thead><tr><th>first NADs</th><th>architecture</th><th>pixels seen</th>"
+        f"{heads}<th>family</th></tr></thead>",
         "<tbody>",
     ]
     first = quantities_of(whole, *COLUMNS[0][1:])
@@ -175,7 +175,8 @@ def _table(whole: dict[str, Any]) -> list[str]:
         name = f'<a href="{label}.html">{label}</a>'
         strip = f'<img src="thumbnails/{label}.webp" alt="" width="136" height="34" loading="lazy">'
         lines.append(
-            f"<tr><td>{strip}</td><td>{name}</td><td>{whole[label]['family']}</td>{_seen(whole[label])}{cells}</tr>"
+            f"<tr><td>{strip}</td><td>{name}</td>{_seen(whole[label])}{cells}"
+            f"<td>{whole[label]['family']}</td></tr>"
         )
     return [*lines, "</tbody>", "</table>"]
 

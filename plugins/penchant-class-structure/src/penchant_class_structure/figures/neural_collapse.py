@@ -130,10 +130,10 @@ def _curve(
 
 
 def _legend(figure: Figure, panel: Axes) -> None:
-    """One legend for all panels, above them: inside of one it would lie on a line."""
+    """One legend for all panels, below them: inside of one it would lie on a line."""
     handles, labels = panel.get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=8
+        handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8
     )
 
 
