@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import attrs
 from penchant.components.taking import AXES
 from penchant.errors import Error, suggestion
 
+if TYPE_CHECKING:
+    from penchant.components.roles import Role
+
+T = TypeVar("T")  # the answer to a question
 RESERVED = frozenset(
     "name label preset estimators training weights strict architecture architectures dataset "
     "datasets seed seeds device dtype shape outputs threads executor workers out".split()
@@ -98,7 +102,7 @@ class Estimator(Component):
     """
 
     kind = "estimator"
-    role: ClassVar[Any] = ""
+    role: ClassVar[str | Role[Any]] = ""
     uses: ClassVar[tuple[str, ...]] = ()
 
 
@@ -129,7 +133,7 @@ class Probe(Component):
     question: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()
-    roles: ClassVar[Mapping[str, Any]] = {}
+    roles: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
     uses: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[str, ...]] = ("fresh",)
     quantities: ClassVar[Mapping[str, str]] = {}
@@ -179,6 +183,6 @@ class Executor(Component):
     remote: ClassVar[bool] = False
     attempts: ClassVar[int] = 3
 
-    def ask(self, question: Callable[[], Any]) -> Any:
+    def ask(self, question: Callable[[], T]) -> T:
         """The answer that a function gives where workers run."""
         return question()

@@ -155,14 +155,14 @@ class ProbeEntries:
         for role, default in cls.roles.items():
             location = f"{where}.{role}"
             # A default that is a list says that the probe takes several.
-            several = isinstance(default, (list, tuple))
+            several = not isinstance(default, str)
             value = given.get(role, preset.get(role, default))
             is_list = isinstance(value, (list, tuple))
             if is_list and not several:
                 count = f"found {len(value)} ({location})"
                 raise Error(f"{cls.name} takes one estimator for {role}, {count}")
             # A table without a name sets options of the default.
-            fallback = None if several else default
+            fallback = default if isinstance(default, str) else None
             entries = value if is_list else [value]
             estimators[role] = _with_labels(
                 [self._estimator(role, each, fallback, location) for each in entries]
