@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 from penchant.components.taking import AXES
 from penchant.errors import Error, suggestion
-
-if TYPE_CHECKING:
-    from penchant.components.roles import Role
 
 T = TypeVar("T")  # the answer to a question
 RESERVED = frozenset(
@@ -102,7 +99,7 @@ class Estimator(Component):
     """
 
     kind = "estimator"
-    role: ClassVar[str | Role[Any]] = ""
+    role: ClassVar[Any] = ""  # the name of a shared role, or a `Role`
     uses: ClassVar[tuple[str, ...]] = ()
 
 
