@@ -60,14 +60,14 @@ def test_a_client_outside_of_the_cluster_is_refused():
         penchant.run(
             {
                 **EXPERIMENT,
-                "probes": [{"name": "hessian-spectrum"}],
+                "probes": [{"name": "curvature-proxies"}],
                 "executor": "ray:address=ray://far:1",
             }
         )
 
 
 def test_options_of_the_executor_are_checked_before_anything_runs():
-    raw = {**EXPERIMENT, "probes": [{"name": "hessian-spectrum"}]}
+    raw = {**EXPERIMENT, "probes": [{"name": "curvature-proxies"}]}
     with pytest.raises(penchant.Error, match="cpus_per_worker"):
         penchant.run({**raw, "executor": {"name": "ray", "cpus_per_worker": 0.0}})
     with pytest.raises(penchant.Error, match="ray has no option 'adress'; did you mean 'address'"):
