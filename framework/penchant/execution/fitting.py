@@ -44,7 +44,10 @@ def _check_data(cls: type[Probe], context: Context, what: str) -> None:
 def _check_architecture(context: Context) -> None:
     """One forward pass, on valid tokens where the data have any."""
     if not context.has("dataset"):
-        context.architecture.check(f"set outputs to the number it returns, or {ONE_OF_MANY}")
+        context.architecture.check(
+            f"set outputs to the number it returns, or {ONE_OF_MANY}",
+            shape_hint="; set shape to the shape of one input, or give a dataset",
+        )
         return
     data = context.data
     why = f"its outputs come from the data: {data.labels_told}"

@@ -76,7 +76,12 @@ class BoundArchitecture:
         return network.float().eval()
 
     def check(
-        self, why: str = "", *, example: Tensor | None = None, positions: int | None = None
+        self,
+        why: str = "",
+        *,
+        example: Tensor | None = None,
+        positions: int | None = None,
+        shape_hint: str = "",
     ) -> None:
         """One forward pass: a network that does not fit is refused before all else.
 
@@ -84,6 +89,7 @@ class BoundArchitecture:
             why: Why it must have this number of outputs, for the message.
             example: One input (1, *shape) of whole numbers, such as tokens; None: zeros.
             positions: Positions of a sequence, each of which has outputs; None: one per sample.
+            shape_hint: What to do about another shape, for the message.
         """
         import torch
 
@@ -102,7 +108,7 @@ class BoundArchitecture:
         except Exception as error:  # whatever a network raises, it does not fit
             line, _, _ = str(error).partition("\n")
             text = line or type(error).__name__
-            hint = _other_type(network, given)
+            hint = _other_type(network, given) or shape_hint
             raise Error(f"{what} does not take inputs of shape {size}: {text}{hint}") from error
         # Does it give what is expected of it?
         if not isinstance(outputs, torch.Tensor):

@@ -282,3 +282,9 @@ def test_a_quantity_reads_as_it_should():
         == "0.250 ± 0.012 (null 0) nats"
     )
     assert str(penchant.Quantity(float("nan"), stderr=1.0)) == "missing"
+
+
+def test_a_network_without_data_is_told_what_to_give():
+    message = "does not take inputs of shape .*; set shape to the shape of one input, or give a"
+    with pytest.raises(penchant.Error, match=message):
+        penchant.measure("nad", architecture=nn.Linear(7, 1))
