@@ -85,7 +85,7 @@ def compiled(
     return call
 
 
-def _options() -> dict[str, bool]:
+def _options() -> dict[str, str | int | bool | Callable[..., object]]:
     """Layers draw as they do without a compiler, and no kernel is chosen by timing it.
 
     What a timing chooses may differ between runs, and with it the last bits.

@@ -181,7 +181,7 @@ def _contrast_sentences(answer: Answer, names: Sequence[str]) -> list[str]:
 
 def _differ_in_one_axis(contrast: Contrast) -> bool:
     first, second = (group.entries[0].labels for group in (contrast.first, contrast.second))
-    return sum(first.get(axis) != second.get(axis) for axis in AXES) == 1
+    return len([axis for axis in AXES if first.get(axis) != second.get(axis)]) == 1
 
 
 def _largest_contrasts(answer: Answer) -> list[str]:
