@@ -55,23 +55,24 @@ def penchant_probes():
 """
 
 
-def test_a_client_outside_of_the_cluster_is_refused():
+def test_a_client_outside_of_the_cluster_is_refused(tmp_path):
     with pytest.raises(penchant.Error, match="must be a machine of the cluster"):
         penchant.run(
             {
                 **EXPERIMENT,
                 "probes": [{"name": "curvature-proxies"}],
                 "executor": "ray:address=ray://far:1",
-            }
+            },
+            out=tmp_path,
         )
 
 
-def test_options_of_the_executor_are_checked_before_anything_runs():
+def test_options_of_the_executor_are_checked_before_anything_runs(tmp_path):
     raw = {**EXPERIMENT, "probes": [{"name": "curvature-proxies"}]}
     with pytest.raises(penchant.Error, match="cpus_per_worker"):
-        penchant.run({**raw, "executor": {"name": "ray", "cpus_per_worker": 0.0}})
+        penchant.run({**raw, "executor": {"name": "ray", "cpus_per_worker": 0.0}}, out=tmp_path)
     with pytest.raises(penchant.Error, match="ray has no option 'adress'; did you mean 'address'"):
-        penchant.run({**raw, "executor": "ray:adress=auto"})
+        penchant.run({**raw, "executor": "ray:adress=auto"}, out=tmp_path)
 
 
 def test_a_start_that_takes_too_long_is_told(monkeypatch):
