@@ -144,6 +144,18 @@ def test_sentences_in_other_words_stay_apart():
     assert list(by_pattern(texts)) == [["a"], ["b"], ["c"]]
 
 
+def test_a_page_says_which_groups_it_leaves_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("penchant_report.headlines.MOST_GROUPS", 5)
+    widths = [
+        {"name": "mlp", "label": f"width-{width}", "widths": [width]} for width in range(1, 9)
+    ]
+    raw = {"shape": [1, 4, 4], "architectures": widths, "executor": "serial"}
+    run = penchant.run({**raw, "probes": [{"name": "nad", "networks": 4}]}, out=tmp_path)
+    page = (run.folder / "report.html").read_text()
+    assert "Figures of 6 of 8 groups; those of the others are in the sections" in page
+    assert "The table has 3 more groups." in page
+
+
 def test_sentences_compare_groups_that_differ_in_one_thing():
     entries = []
     for number, (network, data) in enumerate([("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]):

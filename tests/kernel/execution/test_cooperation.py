@@ -101,7 +101,7 @@ def test_commands_on_one_folder_share_jobs(tmp_path, shared, started):
     wait_for(shared.log, first)
     second = started(*call).finished(300)
     assert first.finished(300).returncode == second.returncode == 0
-    assert "1 other commands work in this folder: process" in second.stderr
+    assert "1 other command in this folder: process" in second.stderr
     lines = [line.split() for line in shared.log.read_text().splitlines()]
     # Each job once, by two processes.
     assert sorted(line[0] for line in lines) == list("012345")

@@ -57,6 +57,9 @@ def headlines(run: Run, answer: Answer) -> tuple[list[Headline], list[str]]:
     for labels in by_pattern(sentences):
         groups = _named(labels, len(answer.groups)) if several else ""
         shown.append(Headline(groups, merged([sentences[label] for label in labels])))
+    rest = len(answer.groups) - MOST_GROUPS
+    if shown and rest > 0:
+        shown.append(Headline("", f"The table has {counted(rest, 'more group')}."))
     return shown, problems
 
 

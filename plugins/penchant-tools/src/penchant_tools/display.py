@@ -56,7 +56,8 @@ class Display:
         self._tell(f"{run.title}: {counts} -> {run.folder}")
         if run.others:
             listed = ", ".join(run.others)
-            self._tell(f"{len(run.others)} other commands work in this folder: {listed}")
+            others = counted(len(run.others), "other command")
+            self._tell(f"{others} in this folder: {listed}")
 
         # What is known already is shown like what will be found.
         if self._lines and self._verbose:
