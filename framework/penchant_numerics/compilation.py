@@ -44,8 +44,8 @@ def compiled(
 ) -> Callable[P, Tensor]:
     """A function that is called in every step, compiled where that is worthwhile.
 
-    Where torch cannot compile it, or the compiled one fails at its first call, a warning says so
-    and the function is called as it is.
+    Where torch cannot compile it, at once or for the shapes of a later call, a warning says so and
+    the function is called as it is.
 
     Args:
         function: Of tensors of the same shapes in nearly every call.
@@ -58,16 +58,15 @@ def compiled(
     if device.type not in _device_types.get() or steps < WORTHWHILE:
         return function
     fast: Callable[P, Tensor] = torch.compile(function, options=_options())
-    chosen: list[Callable[P, Tensor]] = []
 
     def call(*args: P.args, **named: P.kwargs) -> Tensor:
-        if chosen:
-            return chosen[0](*args, **named)
+        nonlocal fast
         try:
-            answer = fast(*args, **named)
+            return fast(*args, **named)
         except Exception as error:
             # smaller batches mend a shortage of memory, and nothing mends a failing device
-            if isinstance(error, RuntimeError) and not lacks_batching(error):
+            lacking = not isinstance(error, RuntimeError) or lacks_batching(error)
+            if fast is function or not lacking:
                 raise
             reason = str(error).strip().partition("\n")[0]
             warnings.warn(
@@ -75,12 +74,9 @@ def compiled(
                 NotCompiledWarning,
                 stacklevel=2,
             )
-            # an error of the function itself is raised again here
-            answer = function(*args, **named)
-            chosen.append(function)
-            return answer
-        chosen.append(fast)
-        return answer
+        # from now on; an error of the function itself is raised again here
+        fast = function
+        return function(*args, **named)
 
     return call
 

@@ -111,6 +111,27 @@ def test_what_cannot_be_compiled_is_computed_as_it_is_with_a_warning(monkeypatch
     assert torch.equal(sine(one), one.sin())  # and says so once
 
 
+def test_what_cannot_be_compiled_for_later_shapes_is_computed_as_it_is(monkeypatch):
+    """The last batch of an epoch may be smaller, and is compiled anew."""
+
+    def for_one_shape(function, **options):
+        def call(x):
+            if len(x) > 1:
+                raise RuntimeError("no symbolic shapes")
+            return function(x)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", for_one_shape)
+    with compiling("cpu"):
+        sine = compiled(torch.sin, CPU, steps=10)
+    one, two = torch.ones(1, device="cpu"), torch.ones(2, device="cpu")
+    assert torch.equal(sine(one), one.sin())
+    with pytest.warns(NotCompiledWarning, match="no symbolic shapes"):
+        assert torch.equal(sine(two), two.sin())
+    assert torch.equal(sine(two), two.sin())
+
+
 def test_an_error_of_the_step_itself_is_raised():
     def step(x):
         raise ValueError("wrong shape")
