@@ -82,7 +82,9 @@ def test_warnings_are_shown_and_fail_nothing_failures_are_reported(root, command
     (tmp_path / "test_warns.py").write_text(WARNS)
     (tmp_path / "test_lacks.py").write_text("import no_such_package")
     report = tmp_path / "report.txt"
-    tests = ["--device", "emulated", "--report", report, tmp_path]
+    # With the settings of this repository, where warnings are errors.
+    settings = ["--", "-c", root / "pyproject.toml"]
+    tests = ["--device", "emulated", "--report", report, *settings, tmp_path]
     done = command(root / "tests" / "cuda_verdict.py", *tests, script=True)
     assert done.returncode == 1
     assert "1 x UserWarning: Attempting to run cuBLAS" in done.stdout
