@@ -29,7 +29,7 @@ from pathlib import Path
 
 import attrs
 
-PAUSE = 0.02  # seconds before files that others write are read again
+PAUSE = 0.03  # seconds before files that others write are read again
 SECONDS_TO_EXPLAIN = 5.0  # given to a command to find out how its worker died
 SLOT = 128  # bytes: the names of a few workers
 DONE = "done"  # in a slot: its task has a result
