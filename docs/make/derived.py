@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +22,10 @@ def derived(result: Result) -> dict[str, Quantity]:
         return plane_agreement(arrays)
     if probe == "logistic-theory":
         return {**multiplicities(arrays["spectrum"]), **sweep_correlation(arrays)}
+    if probe == "hessian-spectrum" and "density-undeflated" in arrays:
+        return deflation(arrays, result.record["probe"]["options"])
+    if probe == "hessian-spectrum" and "test-tail-window" in arrays:
+        return tail_symmetry(arrays)
     return {}
 
 
@@ -73,3 +79,55 @@ def sweep_correlation(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
     generator = torch.Generator("cpu").manual_seed(0)
     found = rank_correlation(ratios, errors, generator=generator)
     return {"ratio-error-correlation": Quantity(**found.fields(), over="mixtures")}
+
+
+def deflation(arrays: dict[str, np.ndarray], options: dict[str, Any]) -> dict[str, Quantity]:
+    """What the density without deflation shows of outliers, and the widths of both bulks.
+
+    An outlier is matched if the density without deflation has a maximum of its own within one
+    width of a bump. The width of a bulk is that of its peak at half its height.
+    """
+    grid, density = arrays["density-grid"], arrays["density-undeflated"]
+    steps, kappa = options["lanczos_steps"], options["kappa"]
+    bump = (grid[-1] - grid[0]) / ((steps - 1) * math.sqrt(8 * math.log(kappa)))
+    inner = density[1:-1]
+    maxima = list(grid[1:-1][(inner > density[:-2]) & (inner > density[2:])])
+    matched = 0
+    for eigenvalue in arrays["top-eigenvalues"]:
+        nearest = min(maxima, key=lambda each: abs(each - eigenvalue), default=math.inf)
+        if abs(nearest - eigenvalue) <= bump:
+            matched += 1
+            maxima.remove(nearest)
+    bulk = (arrays["bulk-grid"], arrays["bulk-density-hessian"])
+    return {
+        "outliers-matched": Quantity(float(matched), exact=True),
+        "bulk-width": Quantity(width_at_half(*bulk), exact=True),
+        "bulk-width-undeflated": Quantity(width_at_half(grid, density), exact=True),
+        "largest-residual": Quantity(
+            float((arrays["top-residuals"] / arrays["top-eigenvalues"]).max()), exact=True
+        ),
+    }
+
+
+def width_at_half(grid: np.ndarray, density: np.ndarray) -> float:
+    """Width of the highest peak at half its height.
+
+    >>> grid = np.linspace(-1, 1, 2001)
+    >>> round(width_at_half(grid, np.exp(-0.5 * (grid / 0.1) ** 2)), 1)
+    0.2
+    """
+    top = int(density.argmax())
+    low = high = top
+    while low > 0 and density[low - 1] > density[top] / 2:
+        low -= 1
+    while high < len(density) - 1 and density[high + 1] > density[top] / 2:
+        high += 1
+    return float(grid[high] - grid[low] + grid[1] - grid[0])
+
+
+def tail_symmetry(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
+    """Share of positive eigenvalues in the tail of E, on test samples; half is symmetric."""
+    low, high = np.log(arrays["test-tail-window"])
+    inside = (arrays["test-log-grid"] >= low) & (arrays["test-log-grid"] <= high)
+    sides = [arrays[f"test-log-density-{name}"][inside].sum() for name in ("positive", "negative")]
+    return {"positive-share": Quantity(float(sides[0] / sum(sides)), exact=True, null=0.5)}
