@@ -3,7 +3,8 @@
 The fingerprint of a probe is a checksum of its module and of the modules of its own package and of
 `penchant_numerics` that these import: operators, numbers and the order of calls, without names,
 texts, errors, annotations and comments, so that a rename, a type or another message does not change
-it. Declarations and figures are left out.
+it. Declarations and figures are left out, and so is the compilation of training steps, which is for
+accelerators: the gallery is measured on a CPU.
 
 `python docs/make/freshness.py` lists runs whose probe has changed. Where the numbers are the same
 all the same, `python docs/make/freshness.py --accept PROBE ...` measures the quick presets of these
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = ROOT / "docs/gallery/measured.json"
 GOLDEN = ROOT / "tests/golden.py"
 NUMERICS = ROOT / "framework/penchant_numerics"
-NOT_NUMERIC = ("declarations", "figures")
+NOT_NUMERIC = ("declarations", "figures", "compilation.py")
 TEXTS = ("name", "id", "attr", "arg", "module", "asname", "kind", "level", "type_comment")
 
 
