@@ -179,3 +179,9 @@ def test_findings_come_before_the_warnings_about_them(tmp_path):
     # Both jobs warn, in sentences with the same words.
     assert page.count("<strong>Warning:</strong>") == 1
     assert finding < page.index("<strong>Warning:</strong> 8 networks for 64 inputs")
+
+
+def test_a_single_group_has_the_name_of_its_network():
+    labels = {"probe": "p", "architecture": "My CNN", "dataset": "import", "seed": 0}
+    entry = Entry("0", "done", labels, "p", quantities={"size": penchant.Quantity(1.0, stderr=0.1)})
+    assert answer_values(answers([entry])[0])["columns"] == ["My CNN"]

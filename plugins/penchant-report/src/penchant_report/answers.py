@@ -354,7 +354,8 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
         elif values[0] and axis != "probe" and (axis, values[0]) != ("dataset", "import"):
             common.append(str(values[0]))
     done = [entry for entry in entries if entry.status == "done"]
-    groups = list(_groups(done, varying, probe))
+    shared = ", ".join(common)
+    groups = list(_groups(done, varying, shared or probe))
     meanings: dict[str, str] = {}
     for entry in done:
         # In the order of the declaration; then what it does not name.
@@ -366,7 +367,7 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
         probe=probe,
         question=questions[0] if questions else probe,
         axes=tuple(varying),
-        shared=", ".join(common),
+        shared=shared,
         groups=groups,
         entries=entries,
         meanings=meanings,
@@ -376,7 +377,7 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
 def _groups(
     entries: Sequence[Entry],
     axes: Sequence[str],
-    probe: str,
+    single: str,
 ) -> Iterator[Group]:
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
@@ -385,7 +386,7 @@ def _groups(
         members.append(entry)
     for key, members in groups.items():
         yield Group(
-            label=_group_label(dict(zip(axes, key))) or probe,
+            label=_group_label(dict(zip(axes, key))) or single,
             entries=members,
             quantities=_pooled_quantities(members),
         )

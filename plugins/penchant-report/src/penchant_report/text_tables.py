@@ -39,11 +39,7 @@ def _unfinished(answer: Answer) -> str:
 
 def _rows(answer: Answer) -> list[list[str]]:
     """A heading, and a row for each quantity: its name, its value in each group, and the null."""
-    labels = [group.label for group in answer.groups]
-    # What all groups share names the column of a single one.
-    if len(labels) == 1 and answer.shared:
-        labels = [answer.shared]
-    rows = [["quantity", *labels]]
+    rows = [["quantity", *(group.label for group in answer.groups)]]
     for name in answer.meanings:
         cells = [name]
         for group in answer.groups:

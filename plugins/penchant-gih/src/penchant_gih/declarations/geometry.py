@@ -53,7 +53,7 @@ class AverageGeometry(penchant.Probe):
 
     name = "average-geometry"
     example = "penchant probe average-geometry -a lenet --shape 1,16,16"
-    question = "To which input directions is an architecture most sensitive before training?"
+    question = "To which input directions is a network most sensitive?"
     needs = ("architecture", "continuous-inputs")
     takes = ("fresh", "trained")
     accepts = ("dataset",)

@@ -68,7 +68,7 @@ class Nad(penchant.Probe):
 
     name = "nad"
     example = "penchant probe nad -a lenet"
-    question = "Which input directions does an architecture prefer before training?"
+    question = "Which input directions does a network prefer?"
     target = "penchant_nad.probes.nad:run"
     figures = "penchant_nad.figures.nad:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
