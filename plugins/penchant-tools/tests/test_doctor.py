@@ -2,6 +2,7 @@
 
 import re
 import time
+import weakref
 
 import penchant
 import penchant_testing as testing
@@ -238,6 +239,22 @@ def test_a_limit_that_is_reached_in_a_destructor_is_raised_after_it():
     with pytest.raises(LongEnoughError), _processor_limit(0.05, reached):
         Slow()
         assert len(reached) == 1  # within the destructor, where nothing is raised
+        _work_until(lambda: False)
+
+
+def test_a_limit_that_is_reached_in_a_weak_set_is_raised_after_it():
+    reached = []
+
+    class Slow(set):
+        def discard(self, entry):
+            _work_until(lambda: reached)
+
+    entry = nn.Linear(1, 1)
+    watched = weakref.WeakSet([entry])
+    watched.data = Slow(watched.data)
+    with pytest.raises(LongEnoughError), _processor_limit(0.05, reached):
+        del entry
+        assert len(reached) == 1  # while the set forgets its entry, where nothing is raised
         _work_until(lambda: False)
 
 

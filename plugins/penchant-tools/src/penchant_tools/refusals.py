@@ -122,9 +122,10 @@ def _processor_limit(seconds: float, reached: list[bool]) -> Iterator[None]:
 
 
 def _in_destructor(frame: FrameType | None) -> bool:
-    """Was a destructor interrupted? Python prints what it raises, and goes on."""
+    """Was a destructor or a weak reference interrupted? Python only prints what they raise."""
     while frame is not None:
-        if frame.f_code.co_name == "__del__":
+        module = frame.f_globals.get("__name__")
+        if frame.f_code.co_name == "__del__" or module in ("weakref", "_weakrefset"):
             return True
         frame = frame.f_back
     return False
