@@ -98,6 +98,7 @@ def test_warnings_are_shown_and_fail_nothing_failures_are_reported(root, command
 @pytest.mark.parametrize(
     ("ratio", "mebibytes", "expected"),
     [
+        (0.95, 1, ["0.95, equally fast"]),
         (2.0, 1, ["stacked is faster", "the faster one is chosen"]),
         (0.5, 1, ["one by one is faster", "the slower one is chosen, and no setting changes"]),
         (0.5, 100, ["one by one is faster", "the faster one is chosen"]),
