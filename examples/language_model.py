@@ -52,7 +52,7 @@ def experiment(architecture, dataset, folder, *, layers, quick):
         "per_class": 8,
         "matrices": ("hessian",),
         "leading": 3,
-        "iterations": 3,
+        "iterations": 10,
         "lanczos_steps": 16,
         "starts": 2,
         "trace_samples": 8,
@@ -61,12 +61,12 @@ def experiment(architecture, dataset, folder, *, layers, quick):
     kernel |= {"ratios": (4,), "permutations": 20}
     proxies = {
         "name": "curvature-proxies",
-        "per_class": 8,
-        "last": 1,
+        "per_class": 8 if quick else 16,
+        "last": 2,
         "lanczos_steps": 20,
         "estimators": {"curvature": ["ggn", {"name": "kfac", "uncovered": "accept"}]},
     }
-    statistics = {"name": "mine", "steps": 20 if quick else 200, "trainings": 2}
+    statistics = {"name": "info-nce", "steps": 20 if quick else 300, "trainings": 2}
     statistics |= {"network": "statistics-perceptron:widths=[64]"}
     information = [
         {
@@ -89,13 +89,13 @@ def experiment(architecture, dataset, folder, *, layers, quick):
 
 
 def main(*, quick):
-    blocks, width, length, steps = (1, 16, 16, 3) if quick else (4, 64, 48, 300)
+    blocks, width, length, steps = (1, 16, 16, 3) if quick else (4, 64, 48, 3500)
     fields = [f"n_layer={blocks}", "n_head=4", f"n_embd={width}", f"n_positions={length}"]
     folder = Path(tempfile.mkdtemp(prefix="language-model-"))
     (folder / "text.txt").write_text("\n".join(topics.values()))
     architecture = {"name": "huggingface", "model_type": "gpt2", "config": fields}
     dataset = {"name": "huggingface", "path": str(folder / "text.txt"), "length": length}
-    dataset |= {"tokenizer": "characters", "train": 200 if quick else 3000, "test": 64}
+    dataset |= {"tokenizer": "characters", "train": 200 if quick else 9000, "test": 64}
     start = time.perf_counter()
     saved = train(architecture, dataset, folder, steps=steps, batch=16)
     print(f"{len(saved)} checkpoints in {folder}, {time.perf_counter() - start:.0f} s", flush=True)

@@ -120,6 +120,7 @@ def test_proxies_of_sequences_have_an_error_over_sequences(text):
     assert result.conventions["curvature: columns"].startswith("all ")
     assert "positions" in result.conventions["curvature: reduction"]
     assert result.arrays["layer-alignment-kfac-stderr"].shape == (2,)
+    assert list(result.figures()) == ["errors", "spectra-last", "spectra", "leading"]
 
 
 def test_proxies_of_sequences_are_compared_by_labels_that_are_drawn(text, monkeypatch):

@@ -418,8 +418,12 @@ def test_a_module_that_vmap_does_not_take_goes_sample_by_sample_and_says_so():
         data = (torch.randn(12, 6, dtype=torch.float64), torch.arange(12) % 3)
     how = {"architecture": network, "executor": "serial", "dtype": "float64"}
     pairs = (data, data)  # training and test samples
-    found = penchant.measure("curvature-proxies", training={"steps": 0}, dataset=pairs, **how)
+    how |= {"training": {"steps": 0}, "dataset": pairs}
+    both = {"curvature": ["ggn", "empirical-fisher"]}  # which have every module
+    found = penchant.measure("curvature-proxies", estimators=both, **how)
+    assert found.arrays["layer-error-empirical-fisher"].shape == (2,)
     assert any("taken one by one" in text for text in found.warnings)
+    found = penchant.measure("curvature-proxies", **how)
 
     with torch.no_grad():
         inputs = network.memory(data[0].reshape(12, 3, 2))[0][:, -1]

@@ -19,7 +19,6 @@ from penchant_curvature.numerics.layer_operators import (
     column_operators,
     kronecker_operators,
 )
-from penchant_curvature.numerics.layer_samples import LayerSamples
 from penchant_curvature.numerics.linear_layers import Coverage, coverage
 from penchant_curvature.numerics.moment_sums import IndefiniteError
 
@@ -37,7 +36,6 @@ def by_columns(
         network, data = _of_sequences(context, network, data, loss, empirical=empirical)
         loss, columns = "squared-error", "gauss-newton"
     covered = coverage(network, data[0])
-    _check_gradients(network, data, covered, options)
     return column_operators(
         network,
         data,
@@ -121,21 +119,6 @@ def _check_network(network: nn.Module, data: Data) -> None:
         raise penchant.Error(
             f"curvature needs a network that is a function of one sample: {error}"
         ) from error
-
-
-def _check_gradients(network: nn.Module, data: Data, covered: Coverage, options: Curvature) -> None:
-    """Refuse modules, such as an LSTM, whose gradients torch does not take sample by sample."""
-    few = (data[0][:2], None)
-    for name, names in covered.others.items():
-        try:
-            LayerSamples(network, few, name, parameters=names)
-        except RuntimeError as error:
-            kind = covered.kinds.get(name, "module")
-            reason = str(error).splitlines()[0]
-            raise penchant.Error(
-                f"{options.name} needs gradients of single samples, which torch does not take "
-                f"through {name!r} ({kind}): {reason}"
-            ) from error
 
 
 def loss_of(options: Curvature, context: penchant.Context, labels: Tensor | None = None) -> str:

@@ -68,7 +68,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _proxies(result: penchant.Result) -> list[str]:
-    prefix = "layer-alignment-"
+    prefix = "layer-shift-"  # which neither the exact matrix nor errors have
     proxies = []
     for name in result.arrays:
         if name.startswith(prefix):
@@ -192,7 +192,8 @@ def errors(result: penchant.Result) -> Figure:
     left, middle, right = figure.subplots(1, 3)
     arrays = result.arrays
     for name in _proxies(result):
-        _by_depth(left, result, name, arrays[f"layer-error-{name}"])
+        stderr = arrays.get(f"layer-error-{name}-stderr")
+        _by_depth(left, result, name, arrays[f"layer-error-{name}"], stderr)
         _null_by_depth(left, result, name)
         ratio = arrays[f"layer-trace-{name}"] / arrays["layer-trace-exact"]
         _by_depth(middle, result, name, ratio)
@@ -221,12 +222,19 @@ def errors(result: penchant.Result) -> Figure:
     )
 
 
-def _by_depth(panel: Axes, result: penchant.Result, name: str, values: np.ndarray) -> None:
-    """One proxy's numbers, layer by layer."""
-    panel.plot(
+def _by_depth(
+    panel: Axes,
+    result: penchant.Result,
+    name: str,
+    values: np.ndarray,
+    stderr: np.ndarray | None = None,
+) -> None:
+    """One proxy's numbers, layer by layer, with two standard errors where there are any."""
+    panel.errorbar(
         np.arange(len(values)),
         values,
-        "o-",
+        None if stderr is None else 2 * stderr,
+        fmt="o-",
         color=_colour(result, name),
         markersize=4,
         label=_label(name),

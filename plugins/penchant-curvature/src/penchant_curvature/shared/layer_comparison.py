@@ -416,10 +416,11 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     if loss != "cross-entropy" or are_sequences(labels) or len(labels.unique()) < classes:
         return {}
 
-    # inner products only, so that layers can be added up
-    layers = [some.layer]
-    if some.layer == ALL:
-        layers = list(coverage(some.network, some.data.inputs).layers)
+    # inner products only, so that layers can be added up; other modules have no features
+    linear = coverage(some.network, some.data.inputs).layers
+    layers = list(linear) if some.layer == ALL else [some.layer]
+    if not set(layers) <= set(linear):
+        return {}
     products = []
     for layer in layers:
         product = mean_products(

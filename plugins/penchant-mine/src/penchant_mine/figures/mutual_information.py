@@ -47,7 +47,7 @@ def _along_training(
             null=result.arrays.get(f"null-{label}"),
         )
     steps = result.arrays["steps"]
-    return by_index(
+    figure = by_index(
         steps,
         curves,
         xlabel="training step",
@@ -55,6 +55,12 @@ def _along_training(
         level=0,
         level_label="0",
     )
+    # steps that grow by factors have a logarithmic axis
+    later = steps[steps > 0]
+    if len(later) > 2 and later.max() > 20 * later.min():
+        figure.axes[0].set_xscale("symlog", linthresh=float(later.min()))
+        figure.axes[0].minorticks_off()
+    return figure
 
 
 def _side_by_side(
