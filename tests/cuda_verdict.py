@@ -63,12 +63,19 @@ class Watch:
         self.failures: list[str] = []
         self.warnings: collections.Counter[str] = collections.Counter()
 
+    def pytest_sessionstart(self, session: Any) -> None:
+        """Note the session, which may have to be stopped."""
+        self.session = session
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note how a test ended."""
         if report.when == "call" or report.outcome != "passed":
             self.outcomes[report.outcome] += 1
         if report.failed:
             self.failures.append(f"FAILED {report.nodeid}\n{report.longreprtext}")
+            # A device that failed fails everything after it in this process.
+            if "AcceleratorError" in report.longreprtext:
+                self.session.shouldstop = f"the device failed in {report.nodeid}"
         elif report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
             self.failures.append(f"SKIPPED {report.nodeid}: {reason}")

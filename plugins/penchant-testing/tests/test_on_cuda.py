@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import cuda_sizes
+import cuda_verdict
 import penchant
 import penchant_testing as testing
 import pytest
@@ -114,3 +115,27 @@ def test_the_table_says_from_how_many_steps_on_compiling_is_won_back():
     (text,) = cuda_sizes.compiling_advice(30.0, 0.05)
     assert "won back after 600 steps; trainings of at least 1000 steps are compiled" in text
     assert "saves nothing" in " ".join(cuda_sizes.compiling_advice(30.0, -0.05))
+
+
+FAILS = """
+import pytest
+import torch
+
+@pytest.mark.cuda
+def test_first():
+    raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+
+@pytest.mark.cuda
+def test_second():
+    pass
+"""
+
+
+def test_a_device_that_failed_ends_the_tests(tmp_path, monkeypatch):
+    """Everything after it in the same process would fail as well, and hide the cause."""
+    (tmp_path / "test_fails.py").write_text(FAILS)
+    monkeypatch.setenv(on_cuda.TABLE, "")
+    code, watch = cuda_verdict.run_tests(tmp_path / "table.txt", [str(tmp_path)])
+    assert code == pytest.ExitCode.INTERRUPTED
+    assert watch.outcomes == {"failed": 1}
+    assert "device-side assert" in watch.failures[0]
