@@ -327,7 +327,8 @@ def _value(value: Any) -> str:
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     needs = [f"`{each}`" for each in cls.needs]
-    needs += [f"`{each}` (only when selected)" for each in cls.accepts if each in AXES]
+    optional = [each for each in cls.accepts if each in AXES]
+    needs += [f"`{each}` (only if the probe's entry names it)" for each in optional]
     takes = []
     for kind, how in taken(cls).items():
         if how != "no":

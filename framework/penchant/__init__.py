@@ -39,7 +39,7 @@ __all__ = [
     "run",
 ]
 
-# Loaded when they are asked for: a plugin's declaration needs none of them.
+# Loaded on first use: a plugin's declaration needs none of them.
 _LATER = {
     "Context": "penchant.execution.context",
     "Quantity": "penchant.results.quantities",

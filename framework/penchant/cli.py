@@ -60,7 +60,9 @@ class _Commands(click.Group):
             sys.exit(2)
         except KeyboardInterrupt as stopped:
             what = str(stopped) or "interrupted"
-            complain(f"\npenchant: {what}; finished work is kept, run the same command to go on")
+            complain(
+                f"\npenchant: {what}; finished work is stored; run the same command to continue"
+            )
             # The exit codes that shells use for Ctrl-C and SIGTERM.
             sys.exit(getattr(stopped, "exit_code", 130))
 

@@ -113,7 +113,7 @@ class Data:
         return self.classes or components
 
     @property
-    def labels_told(self) -> str:
+    def labels_described(self) -> str:
         """What labels are, in words: where `outputs` comes from."""
         if self.classes:
             return f"labels are whole numbers up to {self.classes - 1}, so {self.classes} classes"

@@ -81,10 +81,8 @@ LOCALS = {
     "apart": "difference",
     "place": "location, folder, position, device or sort_key",
 }
-# Names of the kernel that a package imports.
-IMPORTED = {"penchant_import": {"parts", "told"}}
-# Names that still have such a word: of mathematics, or because the kernel uses them.
-KNOWN = {"labels_told", "positive_part", "transform_parts"}
+# Names of mathematics that have such a word.
+KNOWN = {"positive_part", "transform_parts"}
 # A pattern of a text -> what to write instead.
 UNITS = "architecture|batch|class|column|component|device|direction|draw|epoch|file|frequency"
 UNITS += "|gpu|job|layer|machine|network|parameter|pass|probe|quantity|row|run|sample|seed|shard"
@@ -104,7 +102,8 @@ TEXTS = {
     rf"\b(({UNITS})s|passes|classes|numbers|pairs|values) a ({UNITS})\b(?! \w+s\b)": "per, not a",
     rf"\bone ({UNITS}) a ({UNITS})\b": "per, not a",
     r"; nothing: ": "; None: ",
-    r"\b(networks?|weights) (is|are|was|were) drawn\b": "initialised, fresh",
+    r"\b(number|text|list|false) or nothing\b": "or none",
+    r"\b(networks?|weights) (is|are|was|were|that are) drawn\b": "initialised, fresh",
     r"\bas (it|they) (is|are|was|were) drawn\b|\bas drawn\b": "at initialisation",
     r"\blabels (that are )?drawn\b": "sampled",
     r"\b(training|test) parts?\b": "split",
@@ -235,7 +234,7 @@ def test_local_names(package):
     wrong = []
     for path in sorted(folder_of(package).rglob("*.py")):
         for name, line in local_names(path):
-            if name in LOCALS and name not in IMPORTED.get(package, ()):
+            if name in LOCALS:
                 wrong.append(f"{path.name}:{line}: {name!r}, use: {LOCALS[name]}")
     assert not wrong, "\n".join(wrong)
 

@@ -214,12 +214,12 @@ def _is_any_length(arguments: tuple[Any, ...]) -> bool:
 
 
 def describe_type(hint: Any) -> str:
-    """A type in words: "a whole number", "a list, each a number", "text or nothing"."""
+    """A type in words: "a whole number", "a list, each a number", "text or none"."""
     origin = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         inner = [describe_type(each) for each in arguments if each is not type(None)]
-        return " or ".join([*inner, "nothing"])
+        return " or ".join([*inner, "none"])
     if origin is tuple:
         each = describe_type(arguments[0])
         if _is_any_length(arguments):

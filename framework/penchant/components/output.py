@@ -1,4 +1,4 @@
-"""What a network returns in place of a tensor: its parts, and which of them may be meant."""
+"""What a network returns instead of a tensor: its entries, and how to choose one."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 ONE_OF_MANY = "choose one output of your own network with unit = 0"
 
 
-def parts(returned: object) -> dict[str, Any]:
-    """Parts of what a network returns, by name; a tensor is whole."""
+def entries(returned: object) -> dict[str, Any]:
+    """Entries of what a network returns, by name; a tensor has none."""
     if hasattr(returned, "ndim"):
         return {}
     if isinstance(returned, Mapping):
-        return {str(name): part for name, part in returned.items()}
-    found = {}
+        return {str(name): entry for name, entry in returned.items()}
+    named = {}
     if isinstance(returned, (tuple, list)):
-        found = {str(number): part for number, part in enumerate(returned)}
+        named = {str(number): entry for number, entry in enumerate(returned)}
     # A named tuple has both: positions and names.
     names = getattr(returned, "_fields", ()) or getattr(returned, "__dict__", ())
-    return found | {name: getattr(returned, name) for name in names if not name.startswith("_")}
+    return named | {name: getattr(returned, name) for name in names if not name.startswith("_")}
 
 
-def told(returned: object) -> str:
-    """What a network returns in place of a tensor, and how to say which part of it is meant."""
+def described(returned: object) -> str:
+    """What a network returns instead of a tensor, and how to choose an entry."""
     kind = type(returned).__name__
-    found = parts(returned)
-    if not found:
+    named = entries(returned)
+    if not named:
         return f"{kind}, expected a tensor"
-    listed = ", ".join(found)
-    # The first tensor is what is meant most often.
-    first = next((name for name, part in found.items() if hasattr(part, "ndim")), listed)
+    listed = ", ".join(named)
+    # Suggest the first tensor.
+    first = next((name for name, entry in named.items() if hasattr(entry, "ndim")), listed)
     return f"a {kind} with {listed}: say which is its output, such as output = {first!r}"

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 # Kinds of networks, as an experiment gives them.
 KINDS = {
-    "fresh": "networks that are drawn, and trained where the job has a training",
-    "trained": "one network of the user's, as it is: a module, or `weights` of a file",
-    "trajectory": "checkpoints of one training of the user's, in their order",
+    "fresh": "networks that the probe builds, trained if the job has a training",
+    "trained": "your network as it is: a module, or `weights` from a file",
+    "trajectory": "checkpoints of your training, in order",
 }
 # What a probe requires.
 NEEDS = {

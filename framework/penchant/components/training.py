@@ -28,7 +28,7 @@ def check_loss(loss: str, known: Sequence[str]) -> None:
 class Training(Component):
     """How a network is trained.
 
-    `steps = 0` is the network as drawn; with neither `epochs` nor `steps`, ten epochs.
+    `steps = 0` is the network at initialisation; with neither `epochs` nor `steps`, ten epochs.
     """
 
     kind = "training"
@@ -36,7 +36,7 @@ class Training(Component):
 
     epochs: int | None = option(None, "passes over the training samples", at_least=0)
     steps: int | None = option(None, "optimiser steps, instead of epochs", at_least=0)
-    batch: int = option(128, "samples a step; 0 is the full batch", at_least=0)
+    batch: int = option(128, "samples per step; 0 is the full batch", at_least=0)
     optimizer: str = option("sgd", "update rule", choices=("sgd", "adam"))
     learning_rate: float = option(0.1, "initial learning rate", above=0)
     schedule: str = option(
@@ -56,7 +56,7 @@ class Training(Component):
         None, "stop when the mean loss of an epoch is below this", above=0
     )
     learning_rates: tuple[float, ...] = option(
-        (), "try each of these, keep the one with the smallest final test error", above=0
+        (), "try each of these and use the one with the smallest final test error", above=0
     )
 
     def __attrs_post_init__(self) -> None:

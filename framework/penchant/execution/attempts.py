@@ -56,7 +56,7 @@ def run_job(
         pool: Does its shards; without one they are done here.
         device: Where it computes; by default what its settings say.
         note: A warning the result begins with.
-        listeners: Plugins that are told of the result.
+        listeners: Plugins that get the result.
 
     Returns:
         The result, as it is stored.

@@ -65,11 +65,11 @@ def resolve_device(setting: str, worker: int = 0) -> Device:
         from penchant_numerics import gpus
 
         reason = gpus.obstacle(gpus.known())
-        raise Error(f"device {setting!r} was asked for, but {reason}; or use device = 'cpu'")
+        raise Error(f"device {setting!r} is not available: {reason}; or use device = 'cpu'")
     count = torch.cuda.device_count()
     if index is not None and index >= count:
         available = f"there are {count} CUDA devices, numbered from 0"
-        raise Error(f"device {setting!r} was asked for, but {available}")
+        raise Error(f"device {setting!r} is not available: {available}")
     return Device(kind, worker % count if index is None else index)
 
 

@@ -1,4 +1,4 @@
-"""Files of datasets, before the first job: fetched where that is asked for, and complained of once.
+"""Files of datasets, before the first job: fetched if requested, and reported once if missing.
 
 A job's key names the content of the files it reads. Were they fetched by the job, the key would
 name none, and the next run would compute everything once more.

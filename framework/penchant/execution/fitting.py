@@ -50,7 +50,7 @@ def _check_architecture(context: Context) -> None:
         )
         return
     data = context.data
-    why = f"its outputs come from the data: {data.labels_told}"
+    why = f"its outputs come from the data: {data.labels_described}"
     example = data.train.inputs[:1] if data.has_tokens else None
     context.architecture.check(why, example=example, positions=data.positions)
 

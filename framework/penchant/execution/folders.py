@@ -213,7 +213,7 @@ def still_to_do(
 
     Args:
         folder: The run folder.
-        jobs: The jobs that were asked for.
+        jobs: The requested jobs.
         alone: Does no other command work here? Then what was left half done is removed.
 
     Returns:

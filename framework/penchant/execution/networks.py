@@ -1,4 +1,4 @@
-"""Networks: drawn from an architecture, or read from the user's file."""
+"""Networks: built by an architecture, or read from the user's file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from penchant.components.component import Architecture
-from penchant.components.output import told
+from penchant.components.output import described
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.extras import extra
@@ -103,7 +103,7 @@ class BoundArchitecture:
         try:
             with torch.no_grad():
                 outputs = network(given)
-        except Error as error:  # told by the kernel itself
+        except Error as error:  # already a message of the kernel
             raise Error(f"{what}: {error}") from error
         except Exception as error:  # whatever a network raises, it does not fit
             line, _, _ = str(error).partition("\n")
@@ -112,7 +112,7 @@ class BoundArchitecture:
             raise Error(f"{what} does not take inputs of shape {size}: {text}{hint}") from error
         # Does it give what is expected of it?
         if not isinstance(outputs, torch.Tensor):
-            raise Error(f"{what} returns {told(outputs)}")
+            raise Error(f"{what} returns {described(outputs)}")
         expected = (1, self.outputs) if positions is None else (1, positions, self.outputs)
         if outputs.shape != expected:
             found = " x ".join(map(str, outputs.shape)) or "a single number"

@@ -56,7 +56,7 @@ def run_experiment(
     only: Sequence[str] = (),
     temporary: bool = False,
 ) -> Run:
-    """Run or resume an experiment in a folder; listeners are told what happens.
+    """Run or resume an experiment in a folder; listeners are called with events.
 
     Args:
         experiment: What to run.
@@ -242,7 +242,7 @@ class _Command:
             elif job["status"] == "done" and not job_folder.result.is_file():
                 job.update({"status": "pending", "error": "its result has been deleted"})
         # Networks stay for jobs that still need them.
-        if all(job["status"] == "done" for job in run.jobs) and not self.settings.keep_networks:
+        if all(job["status"] == "done" for job in run.jobs) and not self.settings.store_networks:
             shutil.rmtree(self.folder / "networks", ignore_errors=True)
         run.write()
         self.plugins.announce("penchant_run_finished", run=run)

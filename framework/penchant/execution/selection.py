@@ -10,7 +10,7 @@ from penchant.experiments.jobs import Job
 
 
 def selected(jobs: Sequence[Job], only: Sequence[str] = ()) -> list[Job]:
-    """The jobs that were asked for.
+    """The requested jobs.
 
     Args:
         jobs: All jobs of an experiment.

@@ -40,7 +40,7 @@ class Assignment:
         devices: Number of devices; worker i has device i modulo this.
         threads: Threads of each worker.
         attempts: How often a task may crash its worker.
-        listeners: Plugins that are told of results.
+        listeners: Plugins that get results.
     """
 
     folder: Path

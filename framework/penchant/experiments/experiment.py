@@ -165,5 +165,5 @@ def _check_used(
         able = [probe.label for probe in probes if type(probe.component).has_axis(axis)]
         hint = f"none of the probes takes a {axis}"
         if able:
-            hint = f"{able[0]} takes it only when selected: {axis}s = [{label!r}]"
+            hint = f"{able[0]} uses one only if its entry names it: {axis}s = [{label!r}]"
         raise Error(f"no probe uses the {axis} {label!r}; {hint} ({where}, {axis}s)")

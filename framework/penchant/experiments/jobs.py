@@ -346,7 +346,7 @@ def training_name(network_key: str, training: Training) -> str:
 
 def serial_reason(job: Job) -> str:
     """Why this job can only run in this process; empty if it can be sent to others."""
-    cure = "which other processes cannot import; put it in a module"
+    hint = "which other processes cannot import; put it in a module"
     for bound in job.choices:
         cls = type(bound.component)
         what = f"{cls.kind} {bound.label!r}"
@@ -354,7 +354,7 @@ def serial_reason(job: Job) -> str:
         for value in [cls.target, *bound.component.options().values()]:
             if callable(value) and not sendable(value):
                 name = getattr(value, "__qualname__", type(value).__name__)
-                return f"{what} is made by {name}, {cure}"
+                return f"{what} is made by {name}, {hint}"
         if cls.__module__ == "__main__":
-            return f"{what} is declared in a script, {cure}"
+            return f"{what} is declared in a script, {hint}"
     return ""

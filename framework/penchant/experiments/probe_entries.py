@@ -269,7 +269,7 @@ def _given(given: BoundComponent[Architecture], kind: str) -> str:
     if kind == "trained":
         name = type(given.component.options()["factory"]).__name__
         return f", found one module ({name}): give its class, or a function that makes one"
-    return f", found networks to be drawn ({given.label}): give it weights"
+    return f", found fresh networks ({given.label}): give it weights"
 
 
 def _length(given: Table, base: Table) -> dict[str, Any]:

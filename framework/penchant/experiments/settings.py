@@ -30,21 +30,21 @@ class Settings(Component):
         choices=("float32", "tf32", "bfloat16-training"),
     )
     memory: float | None = option(
-        None, "GiB a computation may hold at once; by default 1 on a CPU, 8 on a GPU", above=0
+        None, "GiB that a computation may use; by default 1 on a CPU, 8 on a GPU", above=0
     )
     threads: int = option(1, "torch threads of every job and shard", at_least=1)
     executor: str | None = option(
-        None, "how shards are run; by default processes where there is more than one"
+        None, "how shards are run; by default in processes if there are several"
     )
     workers: int | None = option(
-        None, "workers of the executor; by default one a core, on CUDA one a GPU", at_least=1
+        None, "workers of the executor; by default one per core, on CUDA one per GPU", at_least=1
     )
-    per_device: int = option(1, "workers a GPU, where their number is not given", at_least=1)
+    per_device: int = option(1, "workers per GPU, if their number is not given", at_least=1)
     time_limit: float | None = option(
         None, "seconds after which a job fails; the others go on", above=0
     )
     figures: bool = option(True, "draw figures when a job is done")
-    keep_networks: bool = option(True, "keep checkpoints when the run is done")
+    store_networks: bool = option(True, "keep checkpoints after the run")
     quick: bool = option(False, "these are reduced numbers, as `--quick` makes them")
 
     def __attrs_post_init__(self) -> None:

@@ -1,1 +1,1 @@
-"""Which plugins there are, what each offers, and what is said of it."""
+"""Plugins: discovery, what each provides, and how it is listed."""

@@ -18,8 +18,8 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 def check_declaration(component: object, base: type[Component]) -> None:
     """Refuse a declaration that users could not read, set or run.
 
-    What takes longer (types of options, values of presets) is checked by the kit and when a
-    component is used: every command pays for what is done here.
+    Slower checks (types of options, values of presets) are made by the conformance tests and when a
+    component is used, because every command pays for what is done here.
     """
     if not (isinstance(component, type) and issubclass(component, base)):
         raise Error(f"expected classes derived from penchant.{base.__name__}, found {component!r}")
@@ -56,40 +56,40 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         _check_preset_names(component, what)
 
 
-def _check_field(field: Any, place: str) -> None:
+def _check_field(field: Any, where: str) -> None:
     if "help" not in field.metadata:
-        raise Error(f"{place} must be made with penchant.option()")
+        raise Error(f"{where} must be made with penchant.option()")
     if not field.metadata["help"]:
-        raise Error(f"{place} has no help text")
+        raise Error(f"{where} has no help text")
     # The experiment or the command line would take the value for itself.
     if field.name in RESERVED:
-        raise Error(f"{place} has a reserved name")
+        raise Error(f"{where} has a reserved name")
 
 
-def _check_names(value: object, place: str) -> None:
+def _check_names(value: object, where: str) -> None:
     """Refuse one name where several are expected: `in` would look for a part of it."""
     if isinstance(value, (tuple, list)):
         return
     found = f"found {value!r}"
     if isinstance(value, str):
         found = f"found the text {value!r}: write ({value!r},)"
-    raise Error(f"{place} must be a tuple of names, {found}")
+    raise Error(f"{where} must be a tuple of names, {found}")
 
 
-def _check_words(names: Sequence[str], known: Collection[str], place: str) -> None:
-    """Refuse a word that means nothing here: a misspelt need would never be asked for."""
+def _check_words(names: Sequence[str], known: Collection[str], where: str) -> None:
+    """Refuse an unknown word: a misspelt need would never be checked."""
     for name in names:
         if name not in known:
-            raise Error(f"{place} has {name!r}{suggestion(name, known)}")
+            raise Error(f"{where} has {name!r}{suggestion(name, known)}")
 
 
 def _check_preset_names(probe: type[Probe], what: str) -> None:
     """A preset that sets what a probe has not is a mistake that no user could mend."""
     known = {field.name for field in attrs.fields(probe)} | {"estimators", "training"}
     for name, preset in probe.presets.items():
-        place = f"preset {name!r} of {what}"
+        where = f"preset {name!r} of {what}"
         if unknown := preset.keys() - known:
-            raise Error(f"{place} sets unknown options: {', '.join(sorted(unknown))}")
+            raise Error(f"{where} sets unknown options: {', '.join(sorted(unknown))}")
         if roles := preset.get("estimators", {}).keys() - probe.roles.keys():
             listed = ", ".join(sorted(roles))
-            raise Error(f"{place} sets estimators of roles it has not: {listed}")
+            raise Error(f"{where} sets estimators of roles it has not: {listed}")

@@ -14,7 +14,7 @@ from penchant.plugins.discovery import KERNEL, Plugin, Plugins
 # In the order in which they are listed: what one measures, with what, and how.
 KINDS = ("probe", "architecture", "dataset", "estimator", "executor")
 Row = dict[str, str]
-LETTERS = "  (F: fresh networks, T: a trained one, C: checkpoints, c: state by state)"
+LETTERS = "  (F: fresh networks, T: trained, C: follows checkpoints, c: each checkpoint)"
 
 
 def rows(plugins: Plugins, kind: str | None) -> list[Row]:

@@ -22,7 +22,7 @@ SCHEMA = 1
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}")  # as `atomic` names them
 _ADVICE = {
-    errno.ENOSPC: "; free some space and run again: finished jobs stay",
+    errno.ENOSPC: "; free some space and run again: finished jobs are not repeated",
     errno.EACCES: "; choose another folder with --out",
     errno.EROFS: "; choose another folder with --out",
 }

@@ -20,7 +20,7 @@ def measured(tmp_path_factory):
             "executor": "serial",
             "figures": False,
             "dtype": "float64",
-            "keep_networks": True,
+            "store_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],
             "datasets": [{"name": "import", "factory": "penchant_testing:tiny_samples"}],
             "probes": [{"name": "cross-class", "training": {"epochs": 2, "batch": 30}}],

@@ -69,7 +69,7 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
             "dtype": "float64",
             "executor": "serial",
             "figures": False,
-            "keep_networks": True,
+            "store_networks": True,
             "architectures": [{"name": "import", "factory": testing.TINY}],
             "datasets": [{"name": "import", "factory": "penchant_testing:tiny_samples"}],
             "probes": [

@@ -43,7 +43,7 @@ def test_the_default_folder_says_what_is_measured_on_what(command, tmp_path):
         ((*PROBE, "-p", "fig-1"), "output-spread has no preset 'fig-1'"),
         ((*PROBE, "-e", "spread"), "-e takes ROLE=ESTIMATOR, found 'spread'"),
         ((*PROBE, "--set", "probes.nad.x=1"), "--set probes.nad.x: nothing is called 'nad'"),
-        ((*PROBE, "--device", "cuda:9"), "was asked for, but"),
+        ((*PROBE, "--device", "cuda:9"), "is not available:"),
         ((*PROBE, "--executor", "cluster"), "unknown executor 'cluster'"),
         (("run", "none.toml"), "none.toml cannot be read"),
         (("report", "nowhere"), "nowhere is not a run folder"),

@@ -50,7 +50,7 @@ def test_defaults_and_lists_become_tuples():
         ({"word": "gren"}, "word must be one of red, green, found 'gren'; did you mean 'green'?"),
         ({"widths": [1, 0]}, "widths must be at least 1, found 0"),
         ({"widths": 3}, "widths must be a list, each a whole number, found 3 (int)"),
-        ({"pair": [1.0]}, "pair must be a list of 2, each a number or nothing, found [1.0] (list)"),
+        ({"pair": [1.0]}, "pair must be a list of 2, each a number or none, found [1.0] (list)"),
         (
             {"cuont": 2},
             "everything has no option 'cuont'; did you mean 'count'? (nad.toml, probes[0].cuont)",

@@ -146,7 +146,7 @@ def listens_to_ctrl_c():
 def test_a_signal_stops_the_run_in_good_order(unlucky, tmp_path, fate, code, why):
     found, told = unlucky("fine", fate, head=SERIAL)
     assert found == code
-    assert f"{why}; finished work is kept, run the same command to go on" in told
+    assert f"{why}; finished work is stored; run the same command to continue" in told
     assert record(tmp_path / "run")["stopped"] == why
     assert entries(tmp_path / "run") == {"fine": ("done", ""), fate: ("pending", "")}
     assert (tmp_path / "run" / "report.html").is_file()
@@ -177,7 +177,10 @@ def test_a_full_disk_is_told_and_what_was_finished_stays(unlucky, small_disk, he
     folder = small_disk / "run"
     code, told = unlucky("fine", "nothing", head=head, folder=folder, size=40_000)
     assert code == 2
-    assert "No space left on device; free some space and run again: finished jobs stay" in told
+    assert (
+        "No space left on device; free some space and run again: finished jobs are not repeated"
+        in told
+    )
     assert "Traceback" not in told
     done = sorted(folder.glob("jobs/*/result.json"))
     before = [path.read_bytes() for path in done]

@@ -57,5 +57,5 @@ def test_versions_are_those_of_nvidia_smi(monkeypatch):
 def test_a_device_that_cannot_be_had_is_refused_with_the_reason(monkeypatch):
     facts = Facts(**BUILT, driver="525.60", supported="12.0")
     monkeypatch.setattr(gpus, "known", lambda: facts)
-    with pytest.raises(penchant.Error, match=r"'cuda' was asked for, but the driver 525.60 .* or "):
+    with pytest.raises(penchant.Error, match=r"'cuda' is not available: the driver 525.60 .* or "):
         resolve_device("cuda")

@@ -245,7 +245,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(
         penchant.Error,
-        match="No space left on device; free some space and run again: finished jobs stay",
+        match="No space left on device; free some space and run again: finished jobs are not repeated",
     ):
         penchant.run({**EXAMPLE, "executor": "serial", "seeds": [0, 1]}, out=tmp_path / "run")
     monkeypatch.setattr(files.os, "fsync", real)
@@ -273,7 +273,7 @@ def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install, started
     process.send_signal(signal.SIGINT)
     done = process.finished(30)
     assert done.returncode == 130
-    assert "interrupted; finished work is kept, run the same command to go on" in done.stderr
+    assert "interrupted; finished work is stored; run the same command to continue" in done.stderr
     assert "Traceback" not in done.stderr
     statuses = {
         job["labels"]["probe"]: job["status"] for job in penchant.read(tmp_path / "run").jobs

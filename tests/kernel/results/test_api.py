@@ -111,7 +111,7 @@ def test_data_that_does_not_fit_is_a_clear_error(data, message):
 def test_cuda_where_there_is_none_is_told_before_anything_runs():
     with pytest.raises(
         penchant.Error,
-        match="device 'cuda' was asked for, but .*CUDA.*; or use device = 'cpu'",
+        match="device 'cuda' is not available: .*CUDA.*; or use device = 'cpu'",
     ):
         spread(architecture=make, dataset=pair(), device="cuda")
     with pytest.raises(
@@ -162,7 +162,7 @@ def test_training_is_shared_resumed_and_observed_at_any_step(tmp_path, install):
 
 def test_networks_are_dropped_when_asked(tmp_path, install):
     install("trained")
-    trained(tmp_path / "run", training={"steps": 2}, keep_networks=False)
+    trained(tmp_path / "run", training={"steps": 2}, store_networks=False)
     assert not (tmp_path / "run" / "networks").exists()
 
 

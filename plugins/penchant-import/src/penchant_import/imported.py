@@ -37,7 +37,7 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
     if not isinstance(network, nn.Module):
         kind = type(network).__name__
         raise Error(f"the factory {source!r} must return a torch.nn.Module, found {kind}")
-    # Networks that are drawn must be drawn anew.
+    # Every fresh network must be a new module.
     if network in _handed_out:
         hint = "make one at every call, or give the module itself to measure that one"
         raise Error(f"the factory {source!r} returns the same module every time; {hint}")

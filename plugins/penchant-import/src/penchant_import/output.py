@@ -9,7 +9,7 @@ import functools
 from typing import Any
 
 from penchant import Error
-from penchant.components.output import parts, told
+from penchant.components.output import described, entries
 from penchant.errors import suggestion
 
 Unit = int | tuple[int, ...] | None
@@ -33,7 +33,7 @@ def _chosen(network: Any, inputs: Any, returned: Any, *, output: str | None, uni
     if unit is None:
         return chosen
     if not hasattr(chosen, "ndim"):
-        raise Error(f"the network returns {told(chosen)}")
+        raise Error(f"the network returns {described(chosen)}")
     position = (unit,) if isinstance(unit, int) else tuple(unit)
     _, *lengths = chosen.shape
     outside = any(number >= length for number, length in zip(position, lengths))
@@ -48,9 +48,9 @@ def _chosen(network: Any, inputs: Any, returned: Any, *, output: str | None, uni
 
 
 def _entry(returned: object, name: str) -> Any:
-    entries = parts(returned)
-    if name not in entries:
+    named = entries(returned)
+    if name not in named:
         kind = type(returned).__name__
-        near = suggestion(name, entries)
+        near = suggestion(name, named)
         raise Error(f"the network returns a {kind} without an entry {name!r}{near}")
-    return entries[name]
+    return named[name]

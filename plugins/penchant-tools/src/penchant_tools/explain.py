@@ -108,7 +108,10 @@ def _options(cls: type[Component]) -> list[str]:
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     axes = [axis for axis in cls.accepts if axis in AXES]
-    needs = [*cls.needs, *[f"{axis} (only when selected)" for axis in axes]]
+    needs = [
+        *cls.needs,
+        *[f"{axis} (only if the probe's entry names it)" for axis in axes],
+    ]
     takes = {kind: how for kind, how in taken(cls).items() if how != "no"}
     roles = {role: _names(default) for role, default in cls.roles.items()}
     presets = {name: _shown(values) for name, values in cls.presets.items()}
@@ -126,12 +129,12 @@ def _probe(cls: type[Probe]) -> list[str]:
 def _described(kind: str, how: str) -> str:
     """How networks or data of a kind are taken, in words."""
     if how == "by state":
-        return f"{KINDS[kind]}, state by state"
+        return f"{KINDS[kind]}, one measurement each"
     words = {
         **KINDS,
         "tokens": "inputs that are whole numbers",
         "sequences": "a label for every position",
-        "data": "a dataset" if how == "yes" else "a dataset, where one is selected",
+        "data": "a dataset" if how == "yes" else "a dataset, if the probe's entry names one",
     }
     return words[kind]
 
