@@ -87,7 +87,7 @@ class Texts(penchant.Dataset):
         "-d huggingface:path=text.txt"
     )
 
-    path: str = penchant.option(help="a folder that datasets saved, or a file")
+    path: str = penchant.option(help="a folder of datasets' save_to_disk, or a file")
     tokenizer: str = penchant.option(
         "bytes",
         "bytes, characters (those of the training split), or a folder or tokenizer.json on disk",

@@ -138,7 +138,7 @@ class Display:
         if lacking:
             rest = len(lacking) - MOST_NAMES
             listed = ", ".join(lacking[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
-            self._tell(f"         declared, and not measured here: {listed}")
+            self._tell(f"         not measured here: {listed}")
 
     def _print(self, stream: Any, text: str) -> None:
         # On the screen that has the bars, only the bars can make room for a line.

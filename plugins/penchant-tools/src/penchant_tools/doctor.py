@@ -110,7 +110,7 @@ def _machine(device: str) -> Iterator[Finding]:
     yield Finding("penchant", f"{kernel_version()}, Python {python}")
     yield Finding("platform", platform.platform())
     cores = os.cpu_count()
-    yield Finding("cores", f"{cores}, of which {_usable_cores()} are this process's")
+    yield Finding("cores", f"{cores}, of which this process may use {_usable_cores()}")
     yield Finding("memory", _memory())
     # What torch computes with.
     libraries = "MKL" if torch.backends.mkl.is_available() else "no MKL"

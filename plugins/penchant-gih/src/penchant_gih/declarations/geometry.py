@@ -62,7 +62,7 @@ class AverageGeometry(penchant.Probe):
     figures = "penchant_gih.figures.average_geometry:draw"
     quantities = {
         "trace": "mean squared norm of the gradient",
-        "effective-rank": "how many directions count: exponential of the spectral entropy",
+        "effective-rank": "number of directions that count (exponential of the spectral entropy)",
         "condition": "largest over smallest eigenvalue; missing if G does not have full rank",
         "rank": "number of eigenvalues above rounding",
         "corr-isotropic": "Corr(G, I), the norm of G from independent groups of networks",

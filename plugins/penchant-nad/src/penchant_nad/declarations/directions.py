@@ -77,7 +77,7 @@ class Nad(penchant.Probe):
     roles = {"directions": "gradient-covariance"}
     quantities = {
         "trace": "mean squared norm of the gradient",
-        "effective-rank": "how many directions count: exponential of the spectral entropy",
+        "effective-rank": "number of directions that count (exponential of the spectral entropy)",
         "directions-90": "number of directions that carry 90 % of the trace",
         "directions-above-null": "number of leading directions with eigenvalues above those of "
         "an isotropic architecture; p is for the first one",

@@ -159,9 +159,9 @@ def files_missing(
 ) -> penchant.Error:
     """Names the files that are missing, and how to get them."""
     searched = "".join(f"\n  {path}" for path in required)
-    hint = "set PENCHANT_DATA or root to the folder that holds the dataset's folder"
+    hint = "set PENCHANT_DATA, or the option root, to the folder that contains the dataset's folder"
     if mirrored:
-        hint += ", or download = true to fetch it"
+        hint += ", or set download = true"
     return penchant.Error(f"{dataset}: files not found; {hint}; searched:{searched}")
 
 
