@@ -8,9 +8,9 @@ from penchant.results.result import Result
 from penchant_nad.figures import directional_accuracy
 from penchant_nad.figures import nad as nad_figures
 from penchant_nad.shared.direction_words import described
+from penchant_report.answer_section import answer_values
 from penchant_report.answers import Entry, answers
 from penchant_report.figures import headline_of
-from penchant_report.findings import answer_values
 from penchant_report.lead_figures import align
 from penchant_report.merging import by_pattern, merged
 from penchant_testing import checks

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import grid_run
 import penchant
 import pytest
+from penchant_report.answer_section import answer_values
 from penchant_report.answers import Entry, answers
-from penchant_report.findings import answer_values
 from penchant_report.report import write_report
 
 FLAGS = (

@@ -10,8 +10,8 @@ from penchant.results.quantities import distance
 from penchant_numerics import significance
 from penchant_numerics.differences import Difference, z_text
 from penchant_numerics.statistics import rank_correlation
+from penchant_report.answer_section import answer_values
 from penchant_report.answers import Entry, answers
-from penchant_report.findings import answer_values
 from penchant_report.pooling import difference, paired_difference, pooled
 from scipy import stats
 

@@ -19,8 +19,8 @@ from penchant.results.files import atomic
 from penchant.results.runs import Run
 from penchant_numerics.rounding import counted
 
+from penchant_report.answer_section import CSV, answer_values
 from penchant_report.answers import Answer, Entry, answers, entries_of, seeds_of
-from penchant_report.findings import CSV, answer_values
 from penchant_report.job_sections import job_rows, job_sections, link
 from penchant_report.merging import by_pattern, merged
 from penchant_report.pages import write_page

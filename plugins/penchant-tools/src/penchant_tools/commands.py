@@ -89,11 +89,11 @@ def doctor(
 def _show_section(section: Any) -> None:
     """Names in a column, and a sign before what is not well."""
     say(section.title)
-    widths = [len(finding.what) for finding in section.findings]
+    widths = [len(result.what) for result in section.results]
     width = max(widths)
-    for finding in section.findings:
-        sign = " " if finding.well else "!"
-        say(f"{sign} {finding.what:{width}}  {finding.found}")
+    for result in section.results:
+        sign = " " if result.well else "!"
+        say(f"{sign} {result.what:{width}}  {result.text}")
 
 
 @click.command()

@@ -36,7 +36,7 @@ LONGEST = 120  # characters of what torch says
 LONGEST_TRY = 0.5  # seconds that a probe is tried for
 SECOND = "second derivatives"
 # Layers by the name of their class, and what becomes of them where second derivatives are taken.
-FATES = {
+LAYER_NOTES = {
     "Dropout": "drops nothing: networks are measured in evaluation mode",
     "BatchNorm": "uses running statistics; some probes have `batch_norm` = batch or calibrated",
     "InstanceNorm": "stays as it is: each sample is normalised by itself",
@@ -51,25 +51,25 @@ FATES = {
 
 
 @attrs.frozen
-class Finding:
-    """One line of the doctor's: what was checked, what was found, and whether it is right."""
+class CheckResult:
+    """One line of the doctor: what was checked, its result, and whether it is right."""
 
     what: str
-    found: str
+    text: str
     well: bool = True
 
 
 @attrs.frozen
 class Section:
-    """Findings under one heading."""
+    """Results under one heading."""
 
     title: str
-    findings: tuple[Finding, ...]
+    results: tuple[CheckResult, ...]
 
     @property
     def well(self) -> bool:
         """Is everything well?"""
-        return all(finding.well for finding in self.findings)
+        return all(result.well for result in self.results)
 
 
 def examine(
@@ -94,40 +94,40 @@ def examine(
     yield Section("machine", tuple(_machine(settings.device)))
     yield Section("plugins", tuple(_plugins(plugins)))
     yield Section("data files", tuple(_files(plugins)))
-    patient = _Patient(plugins, settings)
+    diagnosis = _Diagnosis(plugins, settings)
     if dataset is not None:
-        yield Section("dataset", tuple(patient.check_data(dataset)))
+        yield Section("dataset", tuple(diagnosis.check_data(dataset)))
     if architecture is not None:
-        yield Section("network", tuple(patient.check_network(architecture)))
+        yield Section("network", tuple(diagnosis.check_network(architecture)))
     if architecture is not None or dataset is not None:
-        yield Section("probes", tuple(patient.check_probes()))
+        yield Section("probes", tuple(diagnosis.check_probes()))
 
 
-def _machine(device: str) -> Iterator[Finding]:
+def _machine(device: str) -> Iterator[CheckResult]:
     import torch
 
     python = platform.python_version()
-    yield Finding("penchant", f"{kernel_version()}, Python {python}")
-    yield Finding("platform", platform.platform())
+    yield CheckResult("penchant", f"{kernel_version()}, Python {python}")
+    yield CheckResult("platform", platform.platform())
     cores = os.cpu_count()
-    yield Finding("cores", f"{cores}, of which this process may use {_usable_cores()}")
-    yield Finding("memory", _memory())
+    yield CheckResult("cores", f"{cores}, of which this process may use {_usable_cores()}")
+    yield CheckResult("memory", _memory())
     # What torch computes with.
     libraries = "MKL" if torch.backends.mkl.is_available() else "no MKL"
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
-    yield Finding("torch", f"{torch.__version__}, built with {build}, {libraries}")
+    yield CheckResult("torch", f"{torch.__version__}, built with {build}, {libraries}")
     count = torch.cuda.device_count()
     if not count:
-        yield Finding("CUDA devices", "none: everything runs on the CPU")
+        yield CheckResult("CUDA devices", "none: everything runs on the CPU")
     for number in range(count):
         free, total = torch.cuda.mem_get_info(number)
         name = torch.cuda.get_device_name(number)
         sizes = f"{_bytes(free)} of {_bytes(total)} free"
-        yield Finding(f"cuda:{number}", f"{name}, {sizes}")
+        yield CheckResult(f"cuda:{number}", f"{name}, {sizes}")
     try:
-        yield Finding("device", str(resolve_device(device)))
+        yield CheckResult("device", str(resolve_device(device)))
     except Error as error:
-        yield Finding("device", str(error), well=False)
+        yield CheckResult("device", str(error), well=False)
 
 
 def _usable_cores() -> int:
@@ -158,11 +158,11 @@ def _bytes(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def _plugins(plugins: Plugins) -> Iterator[Finding]:
+def _plugins(plugins: Plugins) -> Iterator[CheckResult]:
     for plugin in plugins.plugins:
         name = f"{plugin.name} {plugin.version}"
         if plugin.reason:
-            yield Finding(name, f"disabled: {plugin.reason}", well=False)
+            yield CheckResult(name, f"disabled: {plugin.reason}", well=False)
             continue
 
         clashes = []
@@ -172,13 +172,13 @@ def _plugins(plugins: Plugins) -> Iterator[Finding]:
                 clashes.append(f"{component.kind} {component.name!r} is offered by {both}")
         count = len(plugin.components)
         listed = "; ".join(clashes)
-        yield Finding(name, listed or f"{count} component{'s' * (count != 1)}")
+        yield CheckResult(name, listed or f"{count} component{'s' * (count != 1)}")
 
 
-def _files(plugins: Plugins) -> Iterator[Finding]:
+def _files(plugins: Plugins) -> Iterator[CheckResult]:
     """Datasets that read files, and which of them are there."""
     folder = os.environ.get("PENCHANT_DATA")
-    yield Finding("PENCHANT_DATA", folder or "not set")
+    yield CheckResult("PENCHANT_DATA", folder or "not set")
     for registration in plugins.registrations("dataset"):
         cls: Any = registration.component
         # Most datasets are made, or come with a library.
@@ -188,16 +188,16 @@ def _files(plugins: Plugins) -> Iterator[Finding]:
             dataset = cls.bind({})
             paths = [Path(text) for text in dataset.files()]
         except Error as error:
-            yield Finding(cls.name, f"not checked: {error}")
+            yield CheckResult(cls.name, f"not checked: {error}")
             continue
         there = [path for path in paths if path.exists()]
         actual = "no files found"
         if there:
             actual = f"{len(there)} files, such as {there[0]}"
-        yield Finding(cls.name, actual)
+        yield CheckResult(cls.name, actual)
 
 
-class _Patient:
+class _Diagnosis:
     """What was given, and what is known about it."""
 
     def __init__(self, plugins: Plugins, settings: Settings) -> None:
@@ -224,7 +224,7 @@ class _Patient:
         """Is there a network that can be used?"""
         return self.network is not None
 
-    def check_data(self, table: Mapping[str, Any]) -> Iterator[Finding]:
+    def check_data(self, table: Mapping[str, Any]) -> Iterator[CheckResult]:
         """Load samples and say what they are."""
         import torch
 
@@ -240,7 +240,7 @@ class _Patient:
             data = loaded(choice, generator, seed=0, device=cpu, dtype=torch.float32)
         except Error as error:
             self.refused.add("dataset")
-            yield Finding(name, str(error), well=False)
+            yield CheckResult(name, str(error), well=False)
             return
         # The network must have the outputs that these samples need.
         self.dataset = table
@@ -252,11 +252,11 @@ class _Patient:
         labels = f"{data.classes} classes" if data.classes else "labels that are numbers"
         size = " x ".join(map(str, self.shape))
         train, test = len(data.train.inputs), len(data.test.inputs)
-        yield Finding(name, f"{train} + {test} samples of {size}, {labels}")
+        yield CheckResult(name, f"{train} + {test} samples of {size}, {labels}")
         for warning in data.warnings:
-            yield Finding(name, warning)
+            yield CheckResult(name, warning)
 
-    def check_network(self, table: Mapping[str, Any]) -> Iterator[Finding]:
+    def check_network(self, table: Mapping[str, Any]) -> Iterator[CheckResult]:
         """Draw a network, and try what probes do to it."""
         from penchant_numerics.isolation import without_torchs_own_warnings
         from penchant_numerics.safety import safe
@@ -273,36 +273,38 @@ class _Patient:
             network = bound(0)
         except Error as error:
             self.refused.add("architecture")
-            yield Finding(name, str(error), well=False)
+            yield CheckResult(name, str(error), well=False)
             return
         self.architecture, self.network = table, network
         count = sum(parameter.numel() for parameter in network.parameters())
         size = " x ".join(map(str, self.shape))
-        yield Finding(name, f"{count} parameters, {size} -> {self.outputs}")
+        yield CheckResult(name, f"{count} parameters, {size} -> {self.outputs}")
         yield from _layers(network)
         # As probes prepare it before they differentiate twice.
         prepared = safe(network)
         attempts = ATTEMPTS
         if self.tokens is not None:
-            yield Finding("derivatives in the input", f"none: it takes tokens; {FROM_EMBEDDING}")
+            yield CheckResult(
+                "derivatives in the input", f"none: it takes tokens; {FROM_EMBEDDING}"
+            )
             attempts = {SECOND: _double_backward}
         with without_torchs_own_warnings():
             for what, attempt in attempts.items():
                 problem = _problem(attempt, prepared, self.shape, self.tokens)
                 if problem:
                     self.failing[what] = problem
-                yield Finding(what, problem or "works", well=not problem)
+                yield CheckResult(what, problem or "works", well=not problem)
             if self.tokens is None:
                 yield from _orders(prepared, self.shape)
 
-    def check_probes(self) -> Iterator[Finding]:
+    def check_probes(self) -> Iterator[CheckResult]:
         """Which probes can measure it, in three forms, and why not the others."""
         one = "unit = 0" if self._is_imported() else "outputs = 1"
-        yield Finding("", _row("as it is", one, "trained"))
+        yield CheckResult("", _row("as it is", one, "trained"))
         with tempfile.TemporaryDirectory() as folder:
             for registration in self.plugins.registrations("probe"):
                 name = self.plugins.address(registration)
-                yield Finding(name, self._fits(name, registration.component, Path(folder)))
+                yield CheckResult(name, self._fits(name, registration.component, Path(folder)))
 
     def _fits(self, name: str, cls: Any, folder: Path) -> str:
         """Does a probe take what is here: as it is, with one output, as one trained network?"""
@@ -436,20 +438,22 @@ def _first_sentence(text: str) -> str:
     return line
 
 
-def _orders(network: Any, shape: tuple[int, ...]) -> Iterator[Finding]:
+def _orders(network: Any, shape: tuple[int, ...]) -> Iterator[CheckResult]:
     """Operations that some order of differentiation gets wrong, without torch saying so."""
-    patient = copy.deepcopy(network).double()
+    copied = copy.deepcopy(network).double()
     try:
-        wrong = wrong_operations(patient, _samples(shape, 0))
+        wrong = wrong_operations(copied, _samples(shape, 0))
     except Exception as error:  # whatever a network raises where its calls are recorded
         kind = type(error).__name__
-        yield Finding("orders of differentiation", f"not tried: {kind}: {_shortened(str(error))}")
+        yield CheckResult(
+            "orders of differentiation", f"not tried: {kind}: {_shortened(str(error))}"
+        )
         return
     for order, problems in wrong.items():
         problems_found = [f"{name} {problem}" for name, problem in problems.items()]
         listed = "; ".join(problems_found)
         text = f"{listed}; two backward passes are right" if problems_found else "works"
-        yield Finding(order, text)
+        yield CheckResult(order, text)
 
 
 def _samples(shape: tuple[int, ...], seed: int) -> Any:
@@ -465,23 +469,23 @@ def _samples(shape: tuple[int, ...], seed: int) -> Any:
     )
 
 
-def _layers(network: Any) -> Iterator[Finding]:
+def _layers(network: Any) -> Iterator[CheckResult]:
     """Layers that are not what they seem when a network is measured, and what becomes of them."""
     counts: dict[str, int] = {}
     in_place = 0
     for module in network.modules():
         kind = type(module).__name__
         in_place += bool(getattr(module, "inplace", False))
-        if any(sign in kind for sign in FATES):
+        if any(sign in kind for sign in LAYER_NOTES):
             before = counts.get(kind, 0)
             counts[kind] = before + 1
 
     # A line for each kind, not for each layer.
     for kind, count in sorted(counts.items()):
-        fates = [text for sign, text in FATES.items() if sign in kind]
-        yield Finding(f"{count} x {kind}", fates[0])
+        notes = [text for sign, text in LAYER_NOTES.items() if sign in kind]
+        yield CheckResult(f"{count} x {kind}", notes[0])
     if in_place:
-        yield Finding(f"{in_place} in-place activations", "are done out of place")
+        yield CheckResult(f"{in_place} in-place activations", "are done out of place")
 
 
 def _problem(
@@ -495,9 +499,9 @@ def _problem(
     for point in range(POINTS):
         inputs = _samples(shape, point) if tokens is None else tokens
         # In double precision, and on a copy: what is tried leaves nothing behind.
-        patient = copy.deepcopy(network).double()
+        copied = copy.deepcopy(network).double()
         try:
-            value, expected = (float(number) for number in attempt(patient, inputs))
+            value, expected = (float(number) for number in attempt(copied, inputs))
         except Exception as error:  # torch says in many ways that it cannot
             kind = type(error).__name__
             return f"{kind}: {_shortened(str(error))}"
