@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import sys
 from collections.abc import Callable, Iterator
 
@@ -101,10 +102,6 @@ def peak_memory(device: Device = CPU) -> int:
         import torch
 
         return int(torch.cuda.max_memory_allocated(str(device)))
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return 0
     # Bytes on macOS, kilobytes elsewhere.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

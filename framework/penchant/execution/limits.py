@@ -31,8 +31,7 @@ def time_limit(seconds: float | None, folder: Path) -> Iterator[None]:
     process is ended then, a moment later, and leaves in the folder where it was: the next worker
     that has the job reads that with `overdue`.
     """
-    # Not every system has timers.
-    if seconds is None or not _in_main_thread() or not hasattr(signal, "setitimer"):
+    if seconds is None or not _in_main_thread():
         yield
         return
 

@@ -1,8 +1,8 @@
 """The executor `processes`: worker processes of this machine.
 
-Where the system can, workers are forked from a server that has loaded torch and computes nothing:
-the four seconds that torch takes to load are paid once, not by every worker. The process that runs
-an experiment is never forked itself, because threads of torch and CUDA do not survive a fork.
+Workers are forked from a server that has loaded torch and computes nothing: the seconds that torch
+takes to load are paid once, not by every worker. The process that runs an experiment is never
+forked itself, because threads of torch and CUDA do not survive a fork.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from typing import Any
 
 from penchant.components.component import Executor
 from penchant.execution.tasks import withdraw_all
@@ -46,7 +46,7 @@ class Processes:
 
     def start(self, number: int) -> None:
         """Start a worker."""
-        context = _start_context()
+        context = start_server()
         receiver, sender = context.Pipe(duplex=False)
         # A server keeps the environment that it was started with; a worker has that of today.
         environment = {**os.environ, **dict.fromkeys(THREADS, self._threads)}
@@ -93,20 +93,13 @@ def _ending(process: BaseProcess, receiver: Connection) -> str | Exception:
     return f"exit code {code}" if code else ""
 
 
-def _start_context() -> Any:
-    """How workers are started: forked from a server, or spawned where the system has none."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
+def start_server() -> ForkServerContext:
+    """Start the server that workers are forked from; it loads torch meanwhile."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
+    with _as_server():
+        multiprocessing.forkserver.ensure_running()
     return context
-
-
-def start_server() -> None:
-    """Start the server that workers are forked from, and let it load torch meanwhile."""
-    if _start_context().get_start_method() == "forkserver":
-        with _as_server():
-            multiprocessing.forkserver.ensure_running()
 
 
 @contextlib.contextmanager
