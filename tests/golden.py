@@ -63,7 +63,8 @@ def _arguments(probe: Any) -> list[str]:
 
 
 def surface() -> dict[str, Any]:
-    """Public names with their signatures, help of commands, and hooks."""
+    """Public names with their signatures, help of all commands, those of plugins too, and hooks."""
+    import click
     import penchant
     from click.testing import CliRunner
     from penchant import cli
@@ -71,7 +72,7 @@ def surface() -> dict[str, Any]:
 
     names = {name: _signature(getattr(penchant, name)) for name in penchant.__all__}
     helps = {}
-    for command in ["", *sorted(cli.main.commands)]:
+    for command in ["", *cli.main.list_commands(click.Context(cli.main))]:
         words = [command, "--help"] if command else ["--help"]
         shown = CliRunner().invoke(cli.main, words, terminal_width=100)
         helps[command or "penchant"] = shown.output.splitlines()
