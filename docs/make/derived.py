@@ -24,8 +24,6 @@ def derived(result: Result) -> dict[str, Quantity]:
         return {**multiplicities(arrays["spectrum"]), **sweep_correlation(arrays)}
     if probe == "hessian-spectrum" and "density-undeflated" in arrays:
         return deflation(arrays, result.record["probe"]["options"])
-    if probe == "hessian-spectrum" and "test-tail-window" in arrays:
-        return tail_symmetry(arrays)
     return {}
 
 
@@ -123,11 +121,3 @@ def width_at_half(grid: np.ndarray, density: np.ndarray) -> float:
     while high < len(density) - 1 and density[high + 1] > density[top] / 2:
         high += 1
     return float(grid[high] - grid[low] + grid[1] - grid[0])
-
-
-def tail_symmetry(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
-    """Share of positive eigenvalues in the tail of E, on test samples; half is symmetric."""
-    low, high = np.log(arrays["test-tail-window"])
-    inside = (arrays["test-log-grid"] >= low) & (arrays["test-log-grid"] <= high)
-    sides = [arrays[f"test-log-density-{name}"][inside].sum() for name in ("positive", "negative")]
-    return {"positive-share": Quantity(float(sides[0] / sum(sides)), exact=True, null=0.5)}
