@@ -62,6 +62,10 @@ class Component:
             # Without an option it is a rule between options, from __attrs_post_init__.
             raise Error(f"{error}{_location(where, error.option)}") from None
 
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files it reads with these options; their content is part of a job's key."""
+        return ()
+
     def options(self) -> dict[str, Any]:
         """The options as they are, by name."""
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
@@ -85,10 +89,6 @@ class Dataset(Component):
 
     kind = "dataset"
     parameters = ("options", "generator")
-
-    def files(self) -> tuple[str, ...]:
-        """Paths of the files it reads with these options; their content is part of a job's key."""
-        return ()
 
 
 class Estimator(Component):

@@ -82,9 +82,8 @@ class BoundComponent(Generic[C]):
             key = f"{self.label}.weights"
             for path in paths:
                 hashes[key if len(paths) == 1 else f"{key} {path}"] = file_hash(Path(path))
-        if isinstance(component, Dataset):
-            for path in component.files():
-                hashes[f"file {Path(path).name}"] = file_hash(Path(path))
+        for path in component.files():
+            hashes[f"file {Path(path).name}"] = file_hash(Path(path))
         # Code of the user's own; a plugin's code has a version.
         target = type(component).target
         if self.registration.distribution == OWN or not isinstance(target, str):

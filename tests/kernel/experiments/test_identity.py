@@ -370,6 +370,30 @@ def test_a_changed_array_of_a_run_changes_the_key(tmp_path):
     assert key_of(raw) != before
 
 
+def test_a_changed_file_of_a_probe_changes_the_key(tmp_path):
+    import attrs
+    from penchant.plugins import discovery
+
+    path = tmp_path / "weights.bin"
+
+    @attrs.frozen
+    class Reading(penchant.Probe):
+        """Reads a file, as datasets do."""
+
+        name = "reading"
+        target = "os.path:join"
+
+        def files(self):
+            return (str(path),)
+
+    plugins = discovery.load().with_component(Reading, penchant.Probe)
+    keys = []
+    for content in (b"1", b"2", b"1"):
+        path.write_bytes(content)
+        keys.append(key_of({"probes": [{"name": "reading"}]}, plugins))
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_a_target_that_a_users_class_names_by_text_is_part_of_the_key(tmp_path, monkeypatch):
     import attrs
     from penchant.plugins import discovery
