@@ -238,7 +238,7 @@ def test_refusals_name_what_was_found(tmp_path, state):
 
     folder = sharded(tmp_path / "sharded", state)
     (folder / "two.safetensors").unlink()
-    refused("not there: two.safetensors", file=str(folder))
+    refused("names shards that do not exist: two.safetensors", file=str(folder))
     refused("there is no file", file=str(tmp_path / "none.pt"))
     refused("must be a folder or end in", file=__file__)
     (tmp_path / "bad.pt").write_bytes(b"nothing")
