@@ -100,7 +100,8 @@ class Result:
     @property
     def options(self) -> dict[str, Any]:
         """The probe's options."""
-        return dict(self.record["probe"]["options"]) if "probe" in self.record else {}
+        probe = self.record.get("probe")
+        return dict(probe.get("options", {})) if probe else {}
 
     @property
     def shape(self) -> tuple[int, ...] | None:

@@ -15,6 +15,12 @@ def test_a_run_of_schema_1_is_read(root):
     assert [row["quantity"] for row in run.table()] == ["spread", "spread"]
 
 
+@pytest.mark.parametrize("record", [{}, {"probe": {"name": "p"}}])
+def test_what_an_older_result_lacks_is_empty(record):
+    result = penchant.Result(record=record)
+    assert (result.options, result.cost, result.meanings, result.shape) == ({}, {}, {}, None)
+
+
 def test_its_report_can_be_written_again(root, tmp_path):
     import shutil
 
