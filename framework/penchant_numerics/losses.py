@@ -18,6 +18,7 @@ import torch
 from penchant_numerics.linearisation import Outputs
 from penchant_numerics.operators import Operator
 from penchant_numerics.sequences import IGNORED
+from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -112,7 +113,15 @@ def output_hessians(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
     def of_sample(row: Tensor, label: Tensor) -> Tensor:
         return loss(row[None], label[None])
 
-    hessians: Tensor = torch.func.vmap(torch.func.hessian(of_sample))(outputs.detach(), labels)
+    rows = outputs.detach()
+    hessian = torch.func.hessian(of_sample)
+    try:
+        hessians: Tensor = torch.func.vmap(hessian)(rows, labels)
+    except RuntimeError as error:  # such as one_hot of labels, which looks at their values
+        if not lacks_batching(error):
+            raise
+        warn_not_vectorised(error, "Hessians of the loss in the outputs")
+        hessians = torch.stack([hessian(row, label) for row, label in zip(rows, labels)])
     return hessians.detach()
 
 

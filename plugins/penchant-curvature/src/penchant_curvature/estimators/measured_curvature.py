@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import penchant
 from penchant_numerics.determinism import NotDeterministicError, check_deterministic
-from penchant_numerics.gauss_newton import conventions
+from penchant_numerics.gauss_newton import LOSSES
+from penchant_numerics.losses import conventions
 from penchant_numerics.sequence_columns import (
+    convex_columns,
     empirical_columns,
     gauss_newton_columns,
     numbers_of,
@@ -31,10 +33,13 @@ def by_columns(
     """Curvature as a sum of outer products of gradients: every parameter is represented."""
     _check_network(network, data)
     loss = loss_of(options, context, data[1])
+    empirical = columns == "empirical"
     if are_sequences(data[1]):
-        empirical = columns == "empirical"
         network, data = _of_sequences(context, network, data, loss, empirical=empirical)
         loss, columns = "squared-error", "gauss-newton"
+    elif loss not in LOSSES:
+        network, data = _of_own_loss(network, data, loss, empirical=empirical)
+        loss = "squared-error"
     covered = coverage(network, data[0])
     return column_operators(
         network,
@@ -63,6 +68,9 @@ def by_factors(
     if are_sequences(data[1]):
         network, data = _of_sequences(context, network, data, loss)
         loss = "squared-error"
+    elif loss not in LOSSES:
+        network, data = _of_own_loss(network, data, loss)
+        loss = "squared-error"
     covered = coverage(network, data[0])
     _check_coverage(covered, options, context)
     context.conventions[f"{options.name}: positions"] = options.positions
@@ -83,6 +91,28 @@ def by_factors(
         raise penchant.Error(f"{options.name}: {error}") from None
 
 
+def _of_own_loss(
+    network: nn.Module, data: Data, loss: str, *, empirical: bool = False
+) -> tuple[nn.Module, Data]:
+    """Samples whose outputs are those times a root of the loss's Hessian in them.
+
+    With half the squared error, the curvature of such a network is that of the loss.
+    """
+    inputs, labels = data
+    if empirical or labels is None:
+        what = "the empirical Fisher" if empirical else f"the loss {loss!r} without labels"
+        raise penchant.Error(
+            f"{what} needs cross-entropy or squared-error, found {loss!r}; with labels the "
+            "estimators ggn, kfac and cfac take any convex loss"
+        )
+    try:
+        return convex_columns(network, (inputs, labels), loss=loss), (numbers_of(inputs), None)
+    except ValueError as error:
+        raise penchant.Error(
+            f"{error}; hessian-spectrum with matrices = hessian takes any loss"
+        ) from None
+
+
 def _of_sequences(
     context: penchant.Context,
     network: nn.Module,
@@ -99,6 +129,11 @@ def _of_sequences(
     assert labels is not None  # `are_sequences` saw them
     samples = (inputs, labels)
     numbers = numbers_of(inputs)
+    if loss not in LOSSES:
+        raise penchant.Error(
+            f"curvatures of sequences need cross-entropy or squared-error, found {loss!r}; with "
+            "one label per sample ggn, kfac and cfac take any convex loss"
+        )
     if empirical:
         if loss != "cross-entropy":
             raise penchant.Error(

@@ -10,6 +10,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.losses import convex_hessians
 from penchant_numerics.sequences import IGNORED, are_sequences
 from penchant_numerics.statistics import Null, jackknife, null_of
 from penchant_numerics.trainer import outputs
@@ -124,21 +125,13 @@ def _effective_samples(
     network: nn.Module,
     data: Samples,
 ) -> penchant.Quantity:
-    """(sum w)^2 / sum w^2 with w the trace of a sample's diag p - p p^T; at most all samples."""
+    """(sum w)^2 / sum w^2 with w the trace of the loss's Hessian in a sample's outputs."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
-    if loss_of(exact.options, context, data.labels) == "squared-error":
+    loss = loss_of(exact.options, context, data.labels)
+    if loss == "squared-error":
         every = len(data.labels)
         return penchant.Quantity(every, exact=True)
-
-    # one logit f is the pair (0, f)
-    given = outputs(network, data.inputs).double()
-    if given.shape[-1] == 1:
-        zeros = torch.zeros_like(given)
-        given = torch.cat([zeros, given], dim=-1)
-
-    # the trace of diag p - p p^T is near zero for a sample that is sure
-    p = given.softmax(-1)
-    weights = (p * (1 - p)).sum(-1)
+    weights = _weights(network, data, loss)
     sequences = are_sequences(data.labels)
     if sequences:
         weights = (weights * (data.labels != IGNORED)).sum(1)
@@ -152,6 +145,23 @@ def _effective_samples(
             "errors of proxies depend on these few"
         )
     return penchant.Quantity(count, exact=True)
+
+
+def _weights(network: nn.Module, data: Samples, loss: str) -> Tensor:
+    """Traces (n,), or (n, positions), of the loss's Hessian in the outputs of each sample."""
+    if loss != "cross-entropy":
+        hessians = convex_hessians(network, data.inputs, data.labels, loss)
+        return hessians.double().diagonal(dim1=1, dim2=2).sum(1)
+
+    # one logit f is the pair (0, f)
+    given = outputs(network, data.inputs).double()
+    if given.shape[-1] == 1:
+        zeros = torch.zeros_like(given)
+        given = torch.cat([zeros, given], dim=-1)
+
+    # the trace of diag p - p p^T is near zero for a sample that is sure
+    p = given.softmax(-1)
+    return (p * (1 - p)).sum(-1)
 
 
 def _rows(shards: Shards, name: str) -> Tensor:
