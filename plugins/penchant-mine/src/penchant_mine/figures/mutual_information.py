@@ -58,8 +58,11 @@ def _along_training(
     # steps that grow by factors have a logarithmic axis
     later = steps[steps > 0]
     if len(later) > 2 and later.max() > 20 * later.min():
-        figure.axes[0].set_xscale("symlog", linthresh=float(later.min()))
-        figure.axes[0].minorticks_off()
+        first, last = float(later.min()), float(later.max())
+        axes = figure.axes[0]
+        axes.set_xscale("symlog", linthresh=first)
+        axes.set_xlim(-first / 4, 1.3 * last)
+        axes.minorticks_off()
     return figure
 
 
