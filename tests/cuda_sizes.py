@@ -100,7 +100,10 @@ def _training(device: str, sizes: dict[str, Any]) -> Iterator[str]:
         with _Measured(device) as measure:
             alone = _median_step(loop, device)
         yield _line(f"training step of {count} {name} one by one", alone, measure.peak)
-        yield from stacking_advice(alone / together, bytes_each)
+        if device == NAME:
+            yield f"    one by one / stacked: {alone / together:.2f}, of the emulation and not of a GPU"
+        else:
+            yield from stacking_advice(alone / together, bytes_each)
 
 
 def stacking_advice(ratio: float, bytes_each: int) -> Iterator[str]:
