@@ -295,7 +295,9 @@ def cpu_of_children():
 def compare(name, rounds, old):
     """Old and new in turns; prints medians of what is measured, and of CPU seconds of it all."""
     _, unit, ratio, limit = MEASURED[name]
-    checkouts = {"new": ROOT} if old is None else {"old": old, "new": ROOT}
+    # The old version stores results in another way.
+    comparable = old is not None and name != "finished"
+    checkouts = {"old": old, "new": ROOT} if comparable else {"new": ROOT}
     found = {each: [] for each in checkouts}
     for _ in range(rounds):
         for each, checkout in checkouts.items():

@@ -205,6 +205,11 @@ test_conforms = testing.conformance(
     "penchant-gih",
     small={**PROBES, **DATASETS},
     claims=CLAIMS,
+    unclaimed={
+        "average-geometry": {
+            "rank-over-scrambled": "of a network of the user's own: see test_gih_own_networks"
+        }
+    },
     own={
         "geometry-training": {**ALONG, "dataset": CIRCLES, "data": "dataset", "inputs": 6},
         "input-curvature": {"dataset": CIRCLES, "samples": 6},

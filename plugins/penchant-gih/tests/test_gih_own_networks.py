@@ -101,3 +101,22 @@ def test_curvature_and_geometry_follow_the_users_training(run):
     assert geometry.quantities["train-accuracy"].value == pytest.approx(float(right))
     with pytest.raises(penchant.Error, match="a trajectory was trained on its dataset"):
         penchant.measure("geometry-training", **arguments, **small)
+
+
+def test_errors_of_waves_are_the_spread_over_new_samples():
+    """A network of the user's own: conformance compares errors of fresh ones."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 2))
+    found = {"rank-over-scrambled": [], "low-frequencies": []}
+    for seed in range(24):
+        generator = torch.Generator().manual_seed(seed)
+        data = (torch.randn(60, 1, 6, 6, generator=generator), torch.arange(60) % 2)
+        result = penchant.measure(
+            "average-geometry", architecture=network, dataset=data, seed=seed, executor="serial"
+        )
+        for name, quantities in found.items():
+            quantities.append(result.quantities[name])
+    for name, quantities in found.items():
+        spread = np.std([each.value for each in quantities], ddof=1)
+        claimed = np.sqrt(np.mean([each.stderr**2 for each in quantities]))
+        assert 0.5 < claimed / spread < 2, (name, claimed, spread)
