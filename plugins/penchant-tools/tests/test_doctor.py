@@ -258,6 +258,16 @@ def test_a_limit_that_is_reached_in_a_weak_set_is_raised_after_it():
         _work_until(lambda: False)
 
 
+def test_a_limit_that_is_reached_in_a_callback_of_a_reference_is_raised_after_it():
+    reached = []
+    entry = nn.Linear(1, 1)
+    watching = weakref.ref(entry, lambda _: _work_until(lambda: reached))
+    with pytest.raises(LongEnoughError), _processor_limit(0.05, reached):
+        del entry
+        assert len(reached) == 1 and watching() is None  # in the callback nothing is raised
+        _work_until(lambda: False)
+
+
 def _work_until(ended):
     began = time.process_time()
     while not ended() and time.process_time() - began < 10:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -122,10 +123,15 @@ def _processor_limit(seconds: float, reached: list[bool]) -> Iterator[None]:
 
 
 def _in_destructor(frame: FrameType | None) -> bool:
-    """Was a destructor or a weak reference interrupted? Python only prints what they raise."""
+    """Was a destructor or a weak reference's callback interrupted? Python only prints their errors.
+
+    Such a callback is given the reference, which is dead by then.
+    """
     while frame is not None:
-        module = frame.f_globals.get("__name__")
-        if frame.f_code.co_name == "__del__" or module in ("weakref", "_weakrefset"):
+        code = frame.f_code
+        given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+        dead = any(isinstance(each, weakref.ref) and each() is None for each in given)
+        if dead or code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False
