@@ -1,4 +1,4 @@
-"""Curvatures of a loss of one's own: ggn and kfac beside dense autodiff."""
+"""Curvatures of a loss of one's own beside dense autodiff, and beside the built-in loss."""
 
 import math
 import sys
@@ -7,8 +7,8 @@ import types
 import penchant
 import pytest
 import torch
-from penchant_curvature.declarations import EmpiricalFisher, GaussNewton, Kfac
-from penchant_curvature.estimators import empirical_fisher, ggn, kfac
+from penchant_curvature.declarations import Cfac, EmpiricalFisher, GaussNewton, Kfac
+from penchant_curvature.estimators import cfac, empirical_fisher, ggn, kfac
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
@@ -24,6 +24,10 @@ def wavy_loss(outputs, labels):
     return outputs.sin().sum(1)
 
 
+def same_loss(outputs, labels):
+    return functional.cross_entropy(outputs, labels, reduction="none")
+
+
 OWN, WAVY = "own_losses:cosh_loss", "own_losses:wavy_loss"
 
 
@@ -31,6 +35,7 @@ OWN, WAVY = "own_losses:cosh_loss", "own_losses:wavy_loss"
 def module_of_hers(monkeypatch):
     module = types.ModuleType("own_losses")
     module.cosh_loss, module.wavy_loss = cosh_loss, wavy_loss
+    module.same_loss = same_loss
     monkeypatch.setitem(sys.modules, "own_losses", module)
 
 
@@ -85,6 +90,17 @@ def test_gauss_newton_and_kfac_are_those_of_dense_autodiff(layer):
     assert away(ggn.estimate(GaussNewton(), scope, network, data)[layer].dense(), exact) < 1e-12
     assert away(kfac.estimate(Kfac(), scope, network, data)[layer].dense(), factored) < 1e-12
     assert scope.conventions["curvature: loss"] == f"the user's own, {OWN}"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options"), [(ggn, GaussNewton()), (kfac, Kfac()), (cfac, Cfac())]
+)
+def test_the_built_in_loss_written_by_oneself_has_its_curvature(estimator, options):
+    network, data = build()
+    built_in = estimator.estimate(options, Scope("cross-entropy"), network, data)
+    own = estimator.estimate(options, Scope("own_losses:same_loss"), network, data)
+    for layer in ("0", "2"):
+        assert away(own[layer].dense(), built_in[layer].dense()) < 1e-12
 
 
 @pytest.mark.filterwarnings("ignore:Hessians of the loss")
