@@ -281,7 +281,9 @@ def _undecided(answer: Answer) -> list[str]:
     if not names:
         return []
     listed = ", ".join(names)
-    return [f"Two repetitions are too few to decide, whatever the standard errors: {listed}."]
+    # Other differences of the same quantity may have been decided.
+    few = "Two repetitions are too few to decide some differences, whatever their standard errors"
+    return [f"{few}: {listed}."]
 
 
 def _clashing(answer: Answer) -> list[str]:
