@@ -400,6 +400,21 @@ def test_rounding_does_not_decide_which_proxy_is_better():
     assert math.isnan(found.quantities["cfac-better"].value)
 
 
+def test_all_layers_at_once_need_all_parameters():
+    data = (torch.randn(30, 4), torch.arange(30) % 3)
+    network = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)).eval()
+    every = {"blocks": "all", "uncovered": "accept"}
+    chosen = [{"name": "ggn", "blocks": "all"}, {"name": "kfac", **every}]
+    with pytest.raises(penchant.Error, match="kfac represents 43 of the 53 parameters of ggn"):
+        penchant.measure(
+            "curvature-proxies",
+            architecture=network,
+            dataset=data,
+            executor="serial",
+            estimators={"curvature": chosen},
+        )
+
+
 class _Recurrent(nn.Module):
     def __init__(self):
         super().__init__()

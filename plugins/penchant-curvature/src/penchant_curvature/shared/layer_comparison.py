@@ -261,6 +261,12 @@ def _beside(
     if exact is None:
         permutations = _permutations(context, proxy)
         return _not_compared(proxy.name, permutations=permutations)
+    size, represented = exact.operator.size, proxy.operator.size
+    if represented != size:
+        raise penchant.Error(
+            f"{proxy.name} represents {represented} of the {size} parameters of {EXACT}, so that "
+            "they cannot be compared; blocks = layer compares layer by layer"
+        )
     count = eigenvectors_compared(context)
     first = exact.pairs.vectors[:, :count]
     second = proxy.pairs.vectors[:, :count]
