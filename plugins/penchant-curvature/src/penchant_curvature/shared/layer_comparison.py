@@ -265,7 +265,7 @@ def _beside(
     if represented != size:
         raise penchant.Error(
             f"{proxy.name} represents {represented} of the {size} parameters of {EXACT}, so that "
-            "they cannot be compared; blocks = layer compares layer by layer"
+            "they cannot be compared; blocks = layers compares layer by layer"
         )
     count = eigenvectors_compared(context)
     first = exact.pairs.vectors[:, :count]
