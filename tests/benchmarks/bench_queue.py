@@ -204,7 +204,7 @@ def idle(folder):
     place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     process = subprocess.Popen([sys.executable, "-c", code, str(folder)], env=place)
     try:
-        # On a busy machine it takes long until a worker waits; the old version has no such folder.
+        # On a busy machine it takes long until a worker waits.
         deadline = time.monotonic() + 200.0
         waits = folder / "run" / "queue" / "idle"
         while not (waits.is_dir() and list(waits.iterdir())) and time.monotonic() < deadline:
@@ -295,8 +295,8 @@ def cpu_of_children():
 def compare(name, rounds, old):
     """Old and new in turns; prints medians of what is measured, and of CPU seconds of it all."""
     _, unit, ratio, limit = MEASURED[name]
-    # The old version stores results in another way.
-    comparable = old is not None and name != "finished"
+    # The old version stores results in another way, and does not say who waits.
+    comparable = old is not None and name not in ("finished", "idle")
     checkouts = {"old": old, "new": ROOT} if comparable else {"new": ROOT}
     found = {each: [] for each in checkouts}
     for _ in range(rounds):
