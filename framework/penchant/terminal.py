@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 from penchant.components.hookspecs import hookimpl
@@ -30,47 +28,21 @@ def complain(text: str) -> None:
         click.echo(printable(text), err=True)
 
 
-def write(stream: TextIO | None, text: str) -> None:
-    """A line on a stream; what it cannot show is escaped, and a closed one is left alone."""
-    # A program started with its stderr closed has none.
-    if stream is None:
-        return
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    data = f"{printable(text)}\n".encode(encoding, "backslashreplace")
-    # A closed pipe must not end a run.
-    with contextlib.suppress(OSError, ValueError):
-        stream.write(data.decode(encoding))
-        stream.flush()
-
-
 def printable(text: str) -> str:
     r"""A text whose control characters cannot move a terminal's cursor or change its colours.
 
     >>> printable("red: " + chr(27) + "[31m")
     'red: \\x1b[31m'
     """
-    # Fast path: most strings need no escaping.
-    if text.replace("\n", "").replace("\t", "").isprintable():
-        return text
     # Lines and columns are meant; an escape sequence never is.
-    return re.sub(r"[^\n\t]", _shown, text)
-
-
-def _shown(match: re.Match[str]) -> str:
-    character = match[0]
-    return character if character.isprintable() else ascii(character)[1:-1]
+    shown = [each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text]
+    return "".join(shown)
 
 
 def with_display(plugins: Plugins, *, lines: bool = True, verbose: bool = False) -> Plugins:
-    """The plugins, and a listener that shows a run.
+    """The plugins, and a listener that shows bars and lines; without `penchant-tools` plain lines.
 
-    Args:
-        plugins: The plugins that listen already.
-        lines: Print how jobs end, and not only bars.
-        verbose: Print the quantities of every job of a grid.
-
-    Returns:
-        With `penchant-tools` bars and aligned numbers, else plain lines.
+    `verbose` prints the quantities of every job of a grid.
     """
     if is_installed("penchant_tools") and "tools" not in plugins.without:
         display = extra("penchant_tools.display:Display")
@@ -86,18 +58,18 @@ class PlainLines:
         """Say what is about to be done."""
         done = sum(job["status"] == "done" for job in run.jobs)
         jobs = counted(len(run.jobs), "job")
-        write(sys.stderr, f"{run.title}: {jobs}, {done} already done -> {run.folder}")
+        complain(f"{run.title}: {jobs}, {done} already done -> {run.folder}")
 
     @hookimpl
     def penchant_job_finished(self, job: Job, result: Result) -> None:
         """Say how a job ended, and what it found."""
         seconds = result.cost.get("seconds", 0)
-        write(sys.stderr, f"  {result.status:6} {job.id}  {seconds:.1f} s")
+        complain(f"  {result.status:6} {job.id}  {seconds:.1f} s")
         if result.error:
-            write(sys.stderr, f"         {result.error}")
+            complain(f"         {result.error}")
         for text in result.warnings:
-            write(sys.stderr, f"         warning: {text}")
+            complain(f"         warning: {text}")
         if result.status == "done":
-            write(sys.stdout, job.id)
+            say(job.id)
             for name, quantity in result.quantities.items():
-                write(sys.stdout, f"  {name}: {quantity}")
+                say(f"  {name}: {quantity}")

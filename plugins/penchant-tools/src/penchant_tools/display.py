@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from penchant.components.hookspecs import hookimpl
-from penchant.terminal import write
 from penchant_numerics.rounding import counted
 
 from penchant_tools.bars import Bars, is_watched
 from penchant_tools.quantity_lines import quantity_lines
+from penchant_tools.streams import write
 
 MOST_NAMES = 6  # of quantities and arrays that a job did not measure
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 from penchant.components.hookspecs import hookimpl
-from penchant.terminal import write
+
+from penchant_tools.streams import write
 
 
 class JsonLines:
