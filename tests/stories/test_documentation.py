@@ -24,7 +24,7 @@ def test_every_hook_has_a_contract_and_an_example():
     hooks = [value for name, value in vars(hookspecs).items() if name.startswith("penchant_")]
     assert len(hooks) == 12
     for hook in hooks:
-        assert "Example::" in hook.__doc__, hook.__name__
+        assert re.search(r"Example: `.+`\.", hook.__doc__), hook.__name__
 
 
 def test_python_blocks_of_the_readme_run(root, tmp_path, command):

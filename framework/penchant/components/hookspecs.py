@@ -1,6 +1,10 @@
-"""The hooks. A plugin implements those it needs with `@penchant.hookimpl`.
+"""The hooks. Plugins are discovered through the entry-point group `penchant`.
 
-Plugins are discovered through the entry-point group `penchant`.
+A plugin implements those it needs; each example below is the body of such a function::
+
+    @penchant.hookimpl
+    def penchant_probes():
+        return [Sharpness]
 """
 
 from __future__ import annotations
@@ -31,75 +35,34 @@ COMPONENT_HOOKS = {
 
 @hookspec
 def penchant_architectures() -> list[type[Architecture]]:
-    """Architectures of this plugin.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_architectures():
-            return [Perceptron]
-    """
+    """Architectures of this plugin. Example: `return [Perceptron]`."""
 
 
 @hookspec
 def penchant_datasets() -> list[type[Dataset]]:
-    """Datasets of this plugin.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_datasets():
-            return [TwoMoons]
-    """
+    """Datasets of this plugin. Example: `return [TwoMoons]`."""
 
 
 @hookspec
 def penchant_estimators() -> list[type[Estimator]]:
-    """Estimators of this plugin, each for one role.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_estimators():
-            return [GradientCovariance]
-    """
+    """Estimators of this plugin, each for one role. Example: `return [GradientCovariance]`."""
 
 
 @hookspec
 def penchant_probes() -> list[type[Probe]]:
-    """Probes of this plugin.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_probes():
-            return [Sharpness]
-    """
+    """Probes of this plugin. Example: `return [Sharpness]`."""
 
 
 @hookspec
 def penchant_executors() -> list[type[Executor]]:
-    """Executors of this plugin: ways to start workers.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_executors():
-            return [Ray]
-    """
+    """Executors of this plugin: ways to start workers. Example: `return [Ray]`."""
 
 
 @hookspec
 def penchant_commands(cli: click.Group) -> None:
     """Commands this plugin adds, such as `penchant doctor`. Import what a command needs inside it.
 
-    Example::
-
-        @penchant.hookimpl
-        def penchant_commands(cli):
-            from penchant_report import commands
-
-            cli.add_command(commands.compare)
+    Example: `cli.add_command(commands.compare)`.
     """
 
 
@@ -107,35 +70,20 @@ def penchant_commands(cli: click.Group) -> None:
 def penchant_run_started(run: Run) -> None:
     """A run begins; `run.folder`, `run.title` and `run.jobs` (id, status, labels) describe it.
 
-    Example::
-
-        @penchant.hookimpl
-        def penchant_run_started(run):
-            tracker.start(run.title)
+    Example: `tracker.start(run.title)`.
     """
 
 
 @hookspec
 def penchant_job_started(run: Run, job: str) -> None:
-    """The job with this id begins, here or in a worker.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_job_started(run, job):
-            tracker.log(job, "running")
-    """
+    """The job with this id begins, here or in a worker. Example: `tracker.log(job, "running")`."""
 
 
 @hookspec
 def penchant_progress(job: str, what: str, done: int, total: int) -> None:
     """A job got further, here or in a worker: `done` of `total` of `what`.
 
-    Example::
-
-        @penchant.hookimpl
-        def penchant_progress(job, what, done, total):
-            print(f"{job}: {done}/{total} {what}")
+    Example: `print(f"{job}: {done}/{total} {what}")`.
     """
 
 
@@ -143,11 +91,7 @@ def penchant_progress(job: str, what: str, done: int, total: int) -> None:
 def penchant_job_finished(run: Run, job: Job, result: Result) -> None:
     """A job ended, well or not; `result.status` is done or failed.
 
-    Example::
-
-        @penchant.hookimpl
-        def penchant_job_finished(run, job, result):
-            tracker.log(job.id, {name: q.value for name, q in result.quantities.items()})
+    Example: `tracker.log(job.id, {name: q.value for name, q in result.quantities.items()})`.
     """
 
 
@@ -155,21 +99,10 @@ def penchant_job_finished(run: Run, job: Job, result: Result) -> None:
 def penchant_result_stored(job: Job, folder: Path, result: Result) -> None:
     """A job that is done has its result in `folder`; called in the process that computed it.
 
-    Example::
-
-        @penchant.hookimpl
-        def penchant_result_stored(job, folder, result):
-            draw(folder, type(job.probe.component).figures, result)
+    Example: `draw(folder, type(job.probe.component).figures, result)`.
     """
 
 
 @hookspec
 def penchant_run_finished(run: Run) -> None:
-    """A run ends, whatever became of its jobs.
-
-    Example::
-
-        @penchant.hookimpl
-        def penchant_run_finished(run):
-            tracker.close()
-    """
+    """A run ends, whatever became of its jobs. Example: `tracker.close()`."""
