@@ -17,7 +17,7 @@ from penchant.components.component import Architecture
 from penchant.components.targets import sendable
 from penchant.errors import Error
 from penchant.experiments.identity import content_hash, plain
-from penchant.results.files import read_arrays, set_aside, write_arrays
+from penchant.results.files import host_array, read_arrays, set_aside, write_arrays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,8 +111,6 @@ def check_sendable(function: Callable[..., Any]) -> None:
 
 def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[Arrays, str]:
     """The arrays that a map shares, on the host, and their hash; empty without any."""
-    from penchant.results.result import host_array
-
     arrays = {}
     for name, value in (shared or {}).items():
         arrays[name] = array = host_array(value)
@@ -133,7 +131,6 @@ def pack(answer: Any, function: Callable[..., Any], notes: dict[str, Any]) -> Ar
         Arrays; text, truth values and None stand in the notes.
     """
     import numpy as np
-    from penchant.results.result import host_array
 
     if not isinstance(answer, Mapping):
         found = f"found {type(answer).__name__}"

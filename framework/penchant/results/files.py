@@ -117,16 +117,19 @@ def check_name(name: object, what: str) -> None:
         raise Error(f"{subject} must not end in .npy, found {name!r}")
 
 
+def host_array(value: object) -> Any:
+    """An array in the host's memory, from an array, a tensor on any device, or numbers."""
+    import numpy as np
+
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    return np.asarray(value)
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True) -> str:
-    """Write named arrays without a second copy of them; the bytes depend on the values only.
+    """Write named arrays without a second copy of them; returns SHA-256 of the file.
 
-    Args:
-        path: The npz file.
-        arrays: Name to array.
-        durable: Wait until the disk has them.
-
-    Returns:
-        SHA-256 of the file.
+    The bytes depend on the values only. `durable` waits until the disk has them.
     """
     import numpy as np
 

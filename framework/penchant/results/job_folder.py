@@ -55,14 +55,9 @@ class JobFolder:
         return self.path / "shards"
 
     def write(self, result: Result, *, beside: bool = False) -> Result:
-        """Write a result: its arrays first, its JSON last.
+        """Write a result, its arrays first and its JSON last; returns it as it is stored.
 
-        Args:
-            result: The result.
-            beside: It is a failure, and an earlier good result stays.
-
-        Returns:
-            The result as it is stored: with the checksum of its arrays in its record.
+        With `beside` it is a failure, and an earlier good result stays.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         if result.arrays:
@@ -82,7 +77,7 @@ class JobFolder:
             record = _read_record(path)
             if not arrays or not record.get("arrays"):
                 return from_json(record, {})
-            if self._is_whole(record):
+            if self._has_arrays_of(record):
                 return from_json(record, read_arrays(self.arrays))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
@@ -92,17 +87,15 @@ class JobFolder:
     def _latest(self) -> Path:
         return self.failure if self.failure.is_file() else self.result
 
-    def _is_whole(self, record: Mapping[str, Any]) -> bool:
+    def _has_arrays_of(self, record: Mapping[str, Any]) -> bool:
         """Is the array file there, with the content that the result names?"""
-        if not record.get("arrays"):
-            return True
         expected: str | None = record.get("arrays_sha256")
+        # Results without arrays have no checksum, nor have older ones.
+        if expected is None:
+            return True
         try:
-            if expected is not None:
-                return checksum(self.arrays) == expected
-            # Older results have no checksum: reading everything compares the archive's own.
-            return set(record["arrays"]) <= set(read_arrays(self.arrays))
-        except (OSError, Error):
+            return checksum(self.arrays) == expected
+        except OSError:
             return False
 
     def status(self) -> str:
@@ -119,11 +112,6 @@ class JobFolder:
             warnings.warn(f"{path} is damaged ({error}); {hint}", stacklevel=3)
             return "pending"
 
-    def is_current(self, key: str) -> bool:
-        """Is there a good result of the job with this key?"""
-        done, _ = self.state(key)
-        return done
-
     def state(self, key: str) -> tuple[bool, str]:
         """Is the job with this key done, and if it was, why it is computed again."""
         if not self.result.is_file():
@@ -136,7 +124,7 @@ class JobFolder:
             return False, ""
         if record.get("key") != key:
             return False, CHANGED
-        if not self._is_whole(record):
+        if not self._has_arrays_of(record):
             return False, "recomputed, because its arrays were damaged"
         return True, ""
 
@@ -157,9 +145,8 @@ class JobFolder:
 
     def set_aside(self) -> None:
         """Move what cannot be read out of the way, so that the job is computed again."""
-        for path in (self.result, self.arrays):
-            if path.is_file():
-                set_aside(path)
+        set_aside(self.result)
+        set_aside(self.arrays)
 
 
 def _read_record(path: Path) -> dict[str, Any]:

@@ -8,31 +8,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+from attrs.converters import optional
 from penchant.errors import Error
+from penchant.results.files import host_array
 from penchant_numerics.differences import Difference, against_null, null_df, z_text
 from penchant_numerics.rounding import p_text, rounded, short_error
 
+# The fields of a quantity that are numbers, but for the count.
+NUMBERS = ("value", "stderr", "null", "null_spread", "null_stderr", "df", "p")
 
-def _number(value: Any) -> float | None:
+
+def _number(value: Any) -> float:
     """A Python number from a number, a numpy scalar or a tensor."""
-    if value is None or isinstance(value, float):
-        return value
     if isinstance(value, numbers.Real):
         return float(value)
     if hasattr(value, "item"):
         return float(value.item())
-    raise Error(f"a quantity must be a number, found {type(value).__name__}")
-
-
-def _required(value: Any) -> float:
-    number = _number(value)
-    if number is None:
+    if value is None:
         raise Error("a quantity needs a value, found None; name what is missing in `missing`")
-    return number
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
+    raise Error(f"a quantity must be a number, found {type(value).__name__}")
 
 
 @attrs.frozen
@@ -55,15 +49,15 @@ class Quantity:
         exact: There is nothing random about the value, so it has no error.
     """
 
-    value: float = attrs.field(converter=_required)
-    stderr: float | None = attrs.field(default=None, converter=_number)
+    value: float = attrs.field(converter=_number)
+    stderr: float | None = attrs.field(default=None, converter=optional(_number))
     over: str = ""
-    count: int | None = attrs.field(default=None, converter=_count)
-    df: float | None = attrs.field(default=None, converter=_number)
-    null: float | None = attrs.field(default=None, converter=_number)
-    null_spread: float | None = attrs.field(default=None, converter=_number)
-    null_stderr: float | None = attrs.field(default=None, converter=_number)
-    p: float | None = attrs.field(default=None, converter=_number)
+    count: int | None = attrs.field(default=None, converter=optional(int))
+    df: float | None = attrs.field(default=None, converter=optional(_number))
+    null: float | None = attrs.field(default=None, converter=optional(_number))
+    null_spread: float | None = attrs.field(default=None, converter=optional(_number))
+    null_stderr: float | None = attrs.field(default=None, converter=optional(_number))
+    p: float | None = attrs.field(default=None, converter=optional(_number))
     unit: str = ""
     exact: bool = False
 
@@ -95,11 +89,11 @@ class Quantity:
         """
         from penchant_numerics.statistics import mean_and_stderr, null_of
 
-        array = _flat(values)
+        array = host_array(values).astype(float).ravel()
         count = len(array)
         mean, stderr = mean_and_stderr(array)
         if null_draws is not None:
-            null = null_of(_flat(null_draws), value=float(mean))
+            null = null_of(host_array(null_draws).astype(float).ravel(), value=float(mean))
         # A null that was measured brings its spread and error along.
         null_fields = dict(null) if isinstance(null, Mapping) else {"null": null}
         return cls(
@@ -120,8 +114,7 @@ class Quantity:
     @property
     def numbers(self) -> dict[str, float]:
         """The numbers it has, by name."""
-        names = ("value", "stderr", "df", "null", "null_spread", "null_stderr", "p")
-        numbers = {name: getattr(self, name) for name in names}
+        numbers = {name: getattr(self, name) for name in NUMBERS}
         return {name: number for name, number in numbers.items() if number is not None}
 
     @property
@@ -220,11 +213,3 @@ def distance(quantity: Quantity, difference: Difference | None) -> str:
     named = quantity.count and quantity.over
     few = f"{quantity.count} {quantity.over}" if named else "so few repetitions"
     return f"{text} ({few} decide nothing)"
-
-
-def _flat(values: Any) -> Any:
-    import numpy as np
-
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-    return np.asarray(values, dtype=np.float64).ravel()

@@ -11,7 +11,7 @@ from typing import Any, cast
 import attrs
 from penchant.errors import Error
 from penchant.extras import extra
-from penchant.results.files import SCHEMA, check_name
+from penchant.results.files import SCHEMA, check_name, host_array
 from penchant.results.quantities import Quantity, distance
 from penchant.results.records import Cost, ResultRecord
 
@@ -21,15 +21,6 @@ _OWN = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays as numpy holds them, tensors included."""
     return {name: host_array(value) for name, value in values.items()}
-
-
-def host_array(value: object) -> Any:
-    """An array in the host's memory, from an array, a tensor on any device, or numbers."""
-    import numpy as np
-
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    return np.asarray(value)
 
 
 def _names(values: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
@@ -192,9 +183,9 @@ def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
             raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
 
 
-def _nullable(number: object) -> Any:
+def _nullable(value: object) -> object:
     """In JSON a missing number is null."""
-    return None if isinstance(number, float) and not math.isfinite(number) else number
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -209,10 +200,10 @@ def to_json(result: Result) -> dict[str, Any]:
         name: {"shape": list(array.shape), "dtype": str(array.dtype), "about": about.get(name, "")}
         for name, array in result.arrays.items()
     }
-    return {
-        "schema": SCHEMA,
-        # The description of an array is beside it, not also in the record.
-        **{key: value for key, value in result.record.items() if key != "about"},
+    record: dict[str, Any] = {"schema": SCHEMA, **result.record}
+    # The description of an array is beside it, not also in the record.
+    record.pop("about", None)
+    return record | {
         "quantities": quantities,
         "quantities_sha256": digest(quantities),
         "arrays": arrays,

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-import attrs
 from penchant.errors import Error
 from penchant.extras import extra
 from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json
 from penchant.results.job_folder import JobFolder
-from penchant.results.quantities import Quantity
 from penchant.results.records import JobEntry, RunRecord
 from penchant.results.result import Result
-from penchant.results.steps import is_by_step, quantities_by_step
 from penchant_numerics.rounding import counted
 
 SECONDS_BETWEEN_WRITES = 3.0
@@ -69,14 +65,13 @@ class Run:
         """Did every selected job end well?"""
         return all(job["status"] == "done" for job in self.selected)
 
-    def mark(self, job: str, status: str, error: str = "") -> None:
-        """Note a job's status; `run.json` is written at most every few seconds.
+    @property
+    def ended(self) -> list[JobEntry]:
+        """The jobs that are done or failed: those with a result."""
+        return [job for job in self.jobs if job["status"] in ("done", "failed")]
 
-        Args:
-            job: Its id.
-            status: pending, running, done or failed.
-            error: Why it failed.
-        """
+    def mark(self, job: str, status: str, error: str = "") -> None:
+        """Note a job's status, and why it failed; `run.json` is written every few seconds."""
         entry = self._entries[job]
         entry["status"] = status
         entry.pop("error", None)
@@ -92,10 +87,6 @@ class Run:
         write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record, "jobs": self.jobs})
         self._written = time.monotonic()
 
-    def place(self, job: str) -> Path:
-        """The folder of the job with this id."""
-        return JobFolder.of(self.folder, job).path
-
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
         return JobFolder.of(self.folder, job).read(arrays=arrays)
@@ -110,13 +101,11 @@ class Run:
             if label not in _LABELS:
                 listed = "probe, architecture, dataset and seed"
                 raise Error(f"results are chosen by {listed}, found {label!r}")
-        return [self.result(job["id"]) for job in self._matching(labels)]
-
-    def _matching(self, labels: dict[str, Any]) -> Iterator[JobEntry]:
-        for job in self.jobs:
-            same = all(job["labels"].get(key) == value for key, value in labels.items())
-            if same and job["status"] in ("done", "failed"):
-                yield job
+        return [
+            self.result(job["id"])
+            for job in self.ended
+            if all(job["labels"].get(key) == value for key, value in labels.items())
+        ]
 
     def table(self, *, options: bool = False) -> list[dict[str, Any]]:
         """One row per job and quantity, ready for `pandas.DataFrame`.
@@ -125,17 +114,7 @@ class Run:
         `p` is the two-sided p-value against the null, and `z` the same as a normal deviate. With
         `options` every option of the probe is a column, named `option.networks`.
         """
-        rows: list[dict[str, Any]] = []
-        for job in self._matching({}):
-            result = self.result(job["id"], arrays=False)
-            given = result.options if options else {}
-            columns = {f"option.{name}": value for name, value in given.items()}
-            about = {"job": job["id"], **job["labels"]}
-            if not is_by_step(result):
-                rows += _rows(result.quantities, about, columns)
-                continue
-            for step, quantities in quantities_by_step(self.result(job["id"])):
-                rows += _rows(quantities, {**about, "step": step}, columns)
+        rows: list[dict[str, Any]] = extra("penchant_report.run_rows:run_rows")(self, options)
         return rows
 
     def to_pandas(self, *, options: bool = False) -> Any:
@@ -163,22 +142,6 @@ class Run:
         return str(extra("penchant_report.notebook:run_html")(self))
 
 
-def _rows(
-    quantities: Mapping[str, Quantity], about: dict[str, Any], options: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """A row for every quantity: job and labels, numbers, options."""
-    for name, quantity in quantities.items():
-        away = quantity.against_null
-        yield {
-            **about,
-            "quantity": name,
-            **attrs.asdict(quantity),
-            "p": away.p if away else None,
-            "z": away.z if away else None,
-            **options,
-        }
-
-
 def read(folder: str | Path) -> Run:
     """The run in a folder, with the status of every job from its result.
 
@@ -199,23 +162,18 @@ def run_record(folder: Path) -> RunRecord | None:
     if path.is_file():
         try:
             record = cast("RunRecord", read_json(path))
-            jobs = record["jobs"]
-            if all(isinstance(job["id"], str) and job["labels"] for job in jobs):
-                return {**record, "jobs": [_inside(job) for job in jobs]}
+            for job in record["jobs"]:
+                name = job["id"]
+                # A path that leads out of the folder is treated like a damaged file.
+                if Path(name).name != name or not job["labels"]:
+                    raise KeyError(name)
+                job["path"] = f"jobs/{name}"
+            return record
         except NewerSchemaError:
             raise
         except (Error, KeyError, TypeError):
             pass  # damaged: it is made again from the results
     return _rebuilt(folder)
-
-
-def _inside(job: JobEntry) -> JobEntry:
-    """An entry whose path cannot lead out of the folder."""
-    name = job["id"]
-    # Treated like a damaged file.
-    if Path(name).name != name:
-        raise KeyError(name)
-    return {**job, "path": f"jobs/{name}"}
 
 
 def _rebuilt(folder: Path) -> RunRecord | None:

@@ -1,4 +1,4 @@
-"""Quantities along the steps of a trajectory: as arrays of a result, and as quantities again.
+"""Quantities along the steps of a trajectory, as arrays of a result.
 
 A quantity `x` that was measured at every state is the array `x-by-step`, with its standard error
 `x-by-step-stderr` and its null `x-by-step-null` beside it; `steps` holds the steps.
@@ -7,29 +7,20 @@ A quantity `x` that was measured at every state is the array `x-by-step`, with i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.results.quantities import Quantity
+from penchant.results.quantities import NUMBERS
 from penchant.results.result import Result
 
 STEPS = "steps"
 BY_STEP = "-by-step"
-_FIELDS = ("value", "stderr", "null", "null_spread", "null_stderr", "df", "p")
 
 
 def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
-    """Results of all states of a trajectory as one.
-
-    Args:
-        results: A result for every step.
-        steps: The steps.
-
-    Returns:
-        The last result, and every quantity along the steps.
-    """
+    """The result of the last state of a trajectory, with every quantity along the steps."""
     import numpy as np
 
     last = results[-1]
@@ -40,12 +31,12 @@ def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
     arrays: dict[str, Any] = {STEPS: np.array(steps)}
     for name in names:
         quantities = [result.quantities.get(name) for result in results]
-        for field in _FIELDS:
+        for field in NUMBERS:
             values = [getattr(quantity, field, None) for quantity in quantities]
             column = np.array([math.nan if value is None else value for value in values], float)
             # A quantity that never has an error has no array of errors.
             if field == "value" or np.isfinite(column).any():
-                arrays[_array(name, field)] = column
+                arrays[array_name(name, field)] = column
     gaps = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     convention = (
         f"{len(steps)} states, steps {steps[0]} to {steps[-1]}; quantities and other arrays are of "
@@ -61,7 +52,7 @@ def stacked(results: Sequence[Result], steps: Sequence[int]) -> Result:
     )
 
 
-def _array(name: str, field: str) -> str:
+def array_name(name: str, field: str) -> str:
     """The name of the array that holds a number of a quantity at every state."""
     ending = "" if field == "value" else f"-{field.replace('_', '-')}"
     return f"{name}{BY_STEP}{ending}"
@@ -71,28 +62,10 @@ def about_steps(meanings: Mapping[str, str]) -> dict[str, str]:
     """What the arrays along the steps are about, from what their quantities mean."""
     about = {STEPS: "steps of the trajectory"}
     for name, meaning in meanings.items():
-        about[_array(name, "value")] = f"{meaning}; at every step"
+        about[array_name(name, "value")] = f"{meaning}; at every step"
     return about
 
 
 def is_by_step(result: Result) -> bool:
     """Was every state of a trajectory measured? Needs no arrays."""
     return "trajectory" in result.conventions
-
-
-def quantities_by_step(result: Result) -> Iterator[tuple[int, dict[str, Quantity]]]:
-    """The quantities of every state, in the order of the steps, from the arrays of a result."""
-    names = [name.removesuffix(BY_STEP) for name in result.arrays if name.endswith(BY_STEP)]
-    for number, step in enumerate(result.arrays[STEPS]):
-        yield int(step), {name: _at(result, name, number) for name in names}
-
-
-def _at(result: Result, name: str, number: int) -> Quantity:
-    numbers: dict[str, Any] = {}
-    for field in _FIELDS:
-        column = result.arrays.get(_array(name, field))
-        value = math.nan if column is None else float(column[number])
-        numbers[field] = value if field == "value" or math.isfinite(value) else None
-    # What a number is over, and its unit, are the same at every state.
-    last = result.quantities.get(name, Quantity(numbers["value"]))
-    return attrs.evolve(last, **numbers)

@@ -141,7 +141,7 @@ def test_numbers_stand_beside_the_page(run):
     assert len(rows) == len(table)
     assert [float(row["value"]) for row in rows] == [row["value"] for row in table]
     result = run.results(probe="alignment", architecture="wide", seed=0)[0]
-    place = run.place(result.record["id"]) / "tables" / "correlations.csv"
+    place = run.folder / "jobs" / result.record["id"] / "tables" / "correlations.csv"
     with open(place) as file:
         rows = list(csv.DictReader(file))
     assert [float(row["correlations"]) for row in rows] == result.arrays["correlations"].tolist()

@@ -9,6 +9,7 @@ from typing import Any
 
 from penchant.errors import Error
 from penchant.results.files import read_json
+from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity, distance
 from penchant.results.runs import Run
 from penchant_numerics.rounding import counted
@@ -48,7 +49,7 @@ def job_rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dic
         if entry.status == "done":
             path = f"jobs/{entry.id}"
             files.append(("numbers", f"{path}/result.json"))
-            if (run.place(entry.id) / "figures").is_dir():
+            if (JobFolder.of(run.folder, entry.id).path / "figures").is_dir():
                 files.append(("figures", f"{path}/figures/"))
         row = {
             **link(entry),
@@ -74,7 +75,7 @@ def job_sections(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     # All figures first: what is put into the page is shared out between jobs.
     pictures = {}
     for entry in entries:
-        folder = run.place(entry.id)
+        folder = JobFolder.of(run.folder, entry.id).path
         pictures[entry.id] = _figures(folder / "figures")
     _embed(list(pictures.values()))
     single = len(entries) == 1
@@ -86,7 +87,7 @@ def job_sections(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool) -> dict[str, Any]:
-    folder = run.place(entry.id)
+    folder = JobFolder.of(run.folder, entry.id).path
     record = _record(folder)
     path = f"jobs/{entry.id}"
     quantities = []

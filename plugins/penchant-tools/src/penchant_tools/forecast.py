@@ -167,7 +167,8 @@ def forecast(
         What it would cost.
     """
     starting = _loading()
-    waiting = [job for job in jobs if not JobFolder.of(folder, job.id).is_current(job.key)]
+    states = [JobFolder.of(folder, job.id).state(job.key) for job in jobs]
+    waiting = [job for job, (done, _) in zip(jobs, states) if not done]
     workers = _workers(experiment, waiting)
     by_cell: dict[str, list[Job]] = {}
     for job in waiting:
