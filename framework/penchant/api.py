@@ -136,33 +136,37 @@ def measure(
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
         probe = probe.name
-    settings = {name: value for name, value in options.items() if name in _SETTINGS}
-    own = {name: value for name, value in options.items() if name not in _SETTINGS}
-    _check_names(own, plugins.probes.get(probe, "measure"))
-    own_network = {
-        "weights": _weights_files(weights),
-        "strict": strict,
-        "output": output,
-        "unit": unit,
-        "label": label,
-    }
+    settings = {name: options.pop(name) for name in _SETTINGS & options.keys()}
+    _check_names(options, plugins.probes.get(probe, "measure"))
+    own = {"weights": weights, "strict": strict, "output": output, "unit": unit, "label": label}
     raw = one_probe(
         probe,
-        own,
-        architectures=_architectures(architecture, own_network),
+        options,
+        architectures=_architectures(architecture, own),
         datasets=[] if dataset is None else [_dataset(dataset)],
         preset=preset,
         estimators=dict(estimators or {}),
         training=dict(training or {}),
     )
-    raw.update(_plain_settings(settings))
-    raw["seeds"] = [seed]
+    raw |= {**_plain_settings(settings), "seeds": [seed]}
     if raw.keys().isdisjoint(("executor", "workers")):
         raw["executor"] = "serial"
     if not out:
         # Skip figures: the folder is temporary.
         raw["figures"] = False
-    result = _measured(raw, plugins, probe, out, fresh=fresh)
+    with tempfile.TemporaryDirectory() as temporary:
+        experiment = build(raw, plugins, "measure")
+        folder = Path(out or temporary)
+        run = run_experiment(experiment, plugins, folder, fresh=fresh, temporary=not out)
+        # Read before the temporary folder is deleted.
+        (job,) = run.jobs
+        result = run.result(job["id"])
+    if result.status != "done":
+        # One sentence in the last line, the traceback above it.
+        error = Error(f"{probe} failed: {result.error}")
+        if details := result.record.get("traceback"):
+            error.add_note(details)
+        raise error
     # A class in a script may draw with a function that has no name to be stored under.
     if callable(drawing := getattr(given, "figures", "")):
         result.record["figures"] = drawing
@@ -183,26 +187,6 @@ def compare(*runs: str | Path | Run) -> Any:
     return extra("penchant_report.compare:compare")(*runs)
 
 
-def _measured(
-    raw: Mapping[str, Any], plugins: Plugins, probe: str, out: str | Path | None, *, fresh: bool
-) -> Result:
-    """Run an experiment of one job and return its result with everything that was stored."""
-    with tempfile.TemporaryDirectory() as temporary:
-        experiment = build(raw, plugins, "measure")
-        folder = Path(out or temporary)
-        run = run_experiment(experiment, plugins, folder, fresh=fresh, temporary=not out)
-        # Read before the temporary folder is deleted.
-        (job,) = run.jobs
-        result = run.result(job["id"])
-    if result.status != "done":
-        # One sentence in the last line, the traceback above it.
-        error = Error(f"{probe} failed: {result.error}")
-        if details := result.record.get("traceback"):
-            error.add_note(details)
-        raise error
-    return result
-
-
 def one_probe(
     probe: str,
     options: Mapping[str, Any],
@@ -211,17 +195,9 @@ def one_probe(
     datasets: list[dict[str, Any]],
     **more: Any,
 ) -> dict[str, Any]:
-    """An experiment of one probe, which is given everything.
+    """The tables of an experiment of one probe, which is given everything.
 
-    Args:
-        probe: The probe's name.
-        options: Its options.
-        architectures: Tables of architectures, each with a name.
-        datasets: Tables of datasets.
-        **more: preset, estimators and training of the probe; empty ones are left out.
-
-    Returns:
-        The experiment as a dict.
+    `more` are its preset, estimators and training; empty ones are left out.
     """
     given = {name: value for name, value in more.items() if value}
     entry: dict[str, Any] = {"name": probe, **options, **given}
@@ -254,27 +230,17 @@ def _architectures(given: object, own: Mapping[str, Any]) -> list[dict[str, Any]
     # A position is written as text, as in TOML.
     if isinstance(output := keys.get("output"), int):
         keys["output"] = str(output)
-    return [{**_component(given), **keys}]
-
-
-def _weights_files(weights: object) -> Any:
-    """The file or files of weights; weights themselves are refused with a hint."""
-    if weights is None or isinstance(weights, (str, Path)):
-        return weights
-    if isinstance(weights, (list, tuple)) and all(isinstance(w, (str, Path)) for w in weights):
-        return [str(each) for each in weights]
-    hint = "give the file they were saved to, or load them into a module and give that"
-    raise Error(f"weights must be a file, found {type(weights).__name__}: {hint}")
+    return [{**component_table(given), **keys}]
 
 
 def _dataset(given: object) -> dict[str, Any]:
     """The table of a dataset; a dict without a name holds the data themselves."""
     if isinstance(given, Mapping) and not isinstance(given.get("name"), str):
         return {"name": "import", "factory": given}
-    return _component(given)
+    return component_table(given)
 
 
-def _component(given: object) -> dict[str, Any]:
+def component_table(given: object) -> dict[str, Any]:
     """The table of an architecture or dataset: from text, a table, or an object."""
     if isinstance(given, str):
         return parse_component(given)

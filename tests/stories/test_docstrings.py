@@ -2,6 +2,7 @@
 
 import ast
 
+import penchant
 import pytest
 
 FOLDERS = ("framework/penchant", "framework/penchant_numerics")
@@ -40,6 +41,9 @@ def test_parameters_and_returns_are_explained(root, folder):
     lacking = []
     for path in sorted((root / folder).rglob("*.py")):
         for name, function in public_functions(path):
+            # Of the kernel only this is public; the numerics are public as a whole.
+            if folder == "framework/penchant" and name.partition(".")[0] not in penchant.__all__:
+                continue
             if len(parameters(function)) <= FEW or is_part_of_a_protocol(function):
                 continue
             text = ast.get_docstring(function) or ""

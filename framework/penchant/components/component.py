@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 from penchant.components.taking import AXES
-from penchant.errors import Error, suggestion
+from penchant.errors import Error, did_you_mean, suggestion
 
 T = TypeVar("T")  # the answer to a question
 RESERVED = frozenset(
@@ -33,6 +33,8 @@ class Component:
     name: ClassVar[str] = ""
     target: ClassVar[Any] = ""
     parameters: ClassVar[tuple[str, ...]] = ()
+    # Keys of its table in an experiment that are no options.
+    table_keys: ClassVar[tuple[str, ...]] = ("name",)
 
     @classmethod
     def summary(cls) -> str:
@@ -49,7 +51,7 @@ class Component:
         fields = {field.name: field for field in attrs.fields(cls)}
         for key in values:
             if key not in fields:
-                hint = suggestion(key, fields)
+                hint = did_you_mean(key, fields) or suggestion(key, [*fields, *cls.table_keys])
                 raise Error(f"{cls.name} has no option {key!r}{hint}{_location(where, key)}")
         # Without a default the user must choose.
         for key, field in fields.items():
@@ -82,6 +84,7 @@ class Architecture(Component):
 
     kind = "architecture"
     parameters = ("options", "shape", "outputs")
+    table_keys = ("name", "label", "weights", "strict")
 
 
 class Dataset(Component):
@@ -89,6 +92,7 @@ class Dataset(Component):
 
     kind = "dataset"
     parameters = ("options", "generator")
+    table_keys = ("name", "label")
 
 
 class Estimator(Component):
@@ -127,6 +131,7 @@ class Probe(Component):
 
     kind = "probe"
     parameters = ("options", "context")
+    table_keys = tuple("name label preset estimators training architectures datasets".split())
     question: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()

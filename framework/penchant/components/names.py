@@ -17,15 +17,9 @@ _BRACES = re.compile(r"\{([\w-]+)\}")
 def filled(
     declared: Mapping[str, str], options: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """Every name that the declared ones stand for, with its meaning.
+    """Every name that the declared ones stand for, with its meaning, the braces filled in both.
 
-    Args:
-        declared: Name to meaning, as a probe declares them.
-        options: The probe's options.
-        roles: Labels of the chosen estimators of every role.
-
-    Returns:
-        Name to meaning, with the braces filled in both.
+    `roles` has the labels of the chosen estimators of every role.
 
     >>> filled({"bias-{role}": "of {role}"}, {}, {"role": ["mine", "ksg"]})
     {'bias-mine': 'of mine', 'bias-ksg': 'of ksg'}

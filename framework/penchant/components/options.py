@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import math
 import operator
 import types
@@ -113,16 +112,9 @@ _CONVERTER = attrs.Converter(_converted, takes_self=True, takes_field=True)
 
 
 @functools.cache
-def hints(cls: Any) -> dict[str, Any]:
-    """The types of a component's options.
-
-    Cached for each base class: typing.get_type_hints would evaluate them for every subclass.
-    """
-    types: dict[str, Any] = {}
-    # Bases first, so that a class overrides them.
-    for base in reversed(cls.__bases__):
-        types.update(hints(base))
-    return types | inspect.get_annotations(cls, eval_str=True)
+def hints(cls: type) -> dict[str, Any]:
+    """The types of a component's options."""
+    return typing.get_type_hints(cls)
 
 
 def conform(cls: type, field: Any, value: Any) -> Any:

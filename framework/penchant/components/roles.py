@@ -47,12 +47,7 @@ class Role(Generic[T]):
         return function
 
     def check(self, answer: object, estimator: str) -> None:
-        """Refuse an answer of another type than a shared role promises.
-
-        Args:
-            answer: What an estimator returned.
-            estimator: Its name.
-        """
+        """Refuse an answer of this estimator that has another type than a shared role promises."""
         if self is curvature:
             wrong = [each for each in _known_layers(answer) if not hasattr(type(each), "matvec")]
             expected = "a dict from layer names to penchant_numerics.estimates.LayerCurvature"

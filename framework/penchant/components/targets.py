@@ -12,6 +12,8 @@ from typing import Any, cast
 
 from penchant.errors import Error
 
+TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
 
 def resolve(target: object, what: str) -> Callable[..., Any]:
     """The function behind a target: `package.module:function`, or the function itself."""
@@ -21,7 +23,7 @@ def resolve(target: object, what: str) -> Callable[..., Any]:
     if callable(target):
         return cast("Callable[..., Any]", target)
     text = str(target)
-    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", text):
+    if not TARGET.fullmatch(text):
         raise Error(f"the target of {what} must be 'package.module:function', found {target!r}")
     module, _, name = text.partition(":")
     try:
@@ -38,13 +40,7 @@ def resolve(target: object, what: str) -> Callable[..., Any]:
 
 
 def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], what: str) -> None:
-    """Refuse a target that cannot be called with these parameters.
-
-    Args:
-        function: What the target names.
-        expected: Names of the parameters it must take, in their order.
-        what: The component, for the message.
-    """
+    """Refuse a target that does not begin with these parameters; `what` is the component."""
     names = tuple(inspect.signature(function).parameters)
     # It may have more parameters, with defaults.
     if names[: len(expected)] != expected:

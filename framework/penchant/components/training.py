@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 
 import attrs
 from penchant.components.component import Component
 from penchant.components.options import option
+from penchant.components.targets import TARGET
 from penchant.errors import Error
 
 LOSSES = ("cross-entropy", "squared-error", "binary-cross-entropy")
 EPOCHS = 10  # where neither epochs nor steps are given
-
-
-def check_loss(loss: str, known: Sequence[str]) -> None:
-    """Refuse what is neither a known loss nor the name of a function."""
-    if loss in known or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", loss):
-        return
-    error = Error(f"loss must be module:function or one of {', '.join(known)}, found {loss!r}")
-    error.option = "loss"
-    raise error
 
 
 @attrs.frozen
@@ -63,7 +53,11 @@ class Training(Component):
         if self.epochs is not None and self.steps is not None:
             both = f"{self.epochs} and {self.steps}"
             raise Error(f"training takes epochs or steps, found both ({both})")
-        check_loss(self.loss, LOSSES)
+        if self.loss not in LOSSES and not TARGET.fullmatch(self.loss):
+            known = f"module:function or one of {', '.join(LOSSES)}"
+            error = Error(f"loss must be {known}, found {self.loss!r}")
+            error.option = "loss"
+            raise error
 
     def total_steps(self, samples: int) -> int:
         """Optimiser steps over this many training samples."""

@@ -7,18 +7,18 @@ change again within the same tick.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 from penchant.errors import Error
-from penchant.results.files import SCHEMA, checksum, read_json, write_json
+from penchant.experiments.identity import long_hash
+from penchant.results.files import atomic, checksum
 
 SECONDS_TO_SETTLE = 5.0  # a file younger than this may change without its time changing
-LARGEST_CACHE = 4096  # files in the cache; the oldest are removed
 SMALLEST_FILE = 1_000_000  # bytes: smaller ones are read as fast as the cache
+LENGTH = 32  # characters of a hash
 
 
 def file_hash(path: Path) -> str:
@@ -26,47 +26,24 @@ def file_hash(path: Path) -> str:
     if not path.is_file():
         return "none"
     facts = path.stat()
-    return _known(str(path.resolve()), facts.st_size, facts.st_mtime_ns, facts.st_ino)
-
-
-@functools.lru_cache(maxsize=LARGEST_CACHE)
-def _known(path: str, size: int, changed: int, number: int) -> str:
-    facts = [size, changed, number]
-    if size < SMALLEST_FILE:
-        return checksum(Path(path))[:32]
+    if facts.st_size < SMALLEST_FILE:
+        return checksum(path)[:LENGTH]
+    name = long_hash([str(path.resolve()), facts.st_size, facts.st_mtime_ns, facts.st_ino])
+    entry = cache_folder() / name
     # A cache that was edited may hold anything.
-    entry = _read_cache().get(path)
-    if isinstance(entry, dict) and entry.get("facts") == facts:
-        return str(entry["hash"])
-    digest = checksum(Path(path))[:32]
-    if time.time() - changed / 1e9 > SECONDS_TO_SETTLE:
-        _write_cache(path, {"facts": facts, "hash": digest})
+    if entry.is_file() and len(known := entry.read_text(errors="replace")) == LENGTH:
+        return known
+    digest = checksum(path)[:LENGTH]
+    if time.time() - facts.st_mtime > SECONDS_TO_SETTLE:
+        # Without a cache the file is read again, and nothing else changes.
+        with contextlib.suppress(Error, OSError):
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            with atomic(entry) as file:
+                file.write(digest.encode())
     return digest
 
 
-def cache_file() -> Path:
-    """The file of checksums in the user's folder for caches."""
+def cache_folder() -> Path:
+    """The folder of checksums among the user's caches."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return caches / "penchant" / "checksums.json"
-
-
-def _read_cache() -> dict[str, Any]:
-    try:
-        files = read_json(cache_file())["files"]
-    except (Error, KeyError, OSError):
-        return {}
-    return files if isinstance(files, dict) else {}
-
-
-def _write_cache(path: str, entry: dict[str, Any]) -> None:
-    files = _read_cache()
-    files.pop(path, None)
-    files[path] = entry
-    # In the order of insertion: the first are the oldest.
-    newest = dict(list(files.items())[-LARGEST_CACHE:])
-    target = cache_file()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_json(target, {"schema": SCHEMA, "files": newest})
-    except (Error, OSError):
-        return  # without a cache the file is read again, and nothing else changes
+    return caches / "penchant" / "checksums"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+from penchant.components.component import Component
 from penchant.errors import Error
 from penchant.plugins.discovery import Plugins, Registration
 
@@ -12,15 +14,13 @@ Table = Mapping[str, Any]  # of an experiment, as TOML has it
 TYPED = "command line"  # the name of an experiment without a file, in messages
 
 
+@attrs.frozen
 class Document:
     """The tables of an experiment, its file's name, and the plugins that have its components."""
 
-    def __init__(self, raw: Table, plugins: Plugins, where: str) -> None:
-        if not isinstance(raw, Mapping):
-            raise Error(f"{where} must be a table, found {type(raw).__name__}")
-        self.raw = raw
-        self.plugins = plugins
-        self.where = where
+    raw: Table
+    plugins: Plugins
+    where: str
 
     def training(self) -> Table:
         """The recipe that holds for all probes; empty where there is none."""
@@ -42,20 +42,17 @@ class Document:
         return [self.table(each, f"{where}[{index}]") for index, each in enumerate(value)]
 
     def registration(self, kind: str, entry: Table, where: str) -> Registration:
-        """The component that an entry names.
-
-        Args:
-            kind: architecture, dataset, estimator, probe or executor.
-            entry: A table with a name.
-            where: The file and key of the table, for messages.
-
-        Returns:
-            The component and where it comes from.
-        """
+        """The component of this kind that a table names; `where` is the table's key."""
         name = entry.get("name")
         if not isinstance(name, str):
             raise Error(f"expected a name of an installed {kind}, found {name!r} ({where}.name)")
         return self.plugins.find(kind, name, f"{where}.name")
+
+    def component(self, registration: Registration, entry: Table, where: str) -> Component:
+        """A component with the options of its table: every key that means nothing else."""
+        cls = registration.component
+        options = {key: value for key, value in entry.items() if key not in cls.table_keys}
+        return cls.bind(options, where)
 
 
 def text_of(value: object, where: str) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import attrs
-from penchant.components.component import Component, Executor
+from penchant.components.component import Architecture, Component, Dataset, Executor
 from penchant.components.taking import AXES
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import Document, Table, text_of
 from penchant.experiments.jobs import BoundComponent, BoundProbe, Cell, Job, make_job
-from penchant.experiments.probe_entries import ProbeEntries
+from penchant.experiments.probe_entries import Known, ProbeEntry
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
 from penchant.experiments.weights import weights_of
@@ -51,10 +52,15 @@ class Experiment:
     def _cells(self) -> Iterator[Cell]:
         for probe in self.probes:
             # An axis that the probe does not take has the one entry None.
-            for architecture in probe.axes["architecture"]:
-                for dataset in probe.axes["dataset"]:
-                    for seed in self.settings.seeds:
-                        yield Cell(self.settings, probe, architecture, dataset, seed)
+            for architecture, dataset in itertools.product(*[probe.axes[axis] for axis in AXES]):
+                for seed in self.settings.seeds:
+                    yield Cell(
+                        self.settings,
+                        probe,
+                        cast("BoundComponent[Architecture] | None", architecture),
+                        cast("BoundComponent[Dataset] | None", dataset),
+                        seed,
+                    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -73,13 +79,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment:
     """Validate an experiment: nothing runs before everything it names is known and fits.
 
-    Args:
-        raw: The tables of an experiment.
-        plugins: Where its components are looked for.
-        where: The name of the file, for messages.
-
-    Returns:
-        The experiment.
+    Errors name the file `where`, and the key.
     """
     document = Document(raw, plugins, where)
     executor = _executor(document)
@@ -90,9 +90,8 @@ def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment
     entries = document.tables("probes")
     if not entries:
         raise Error(f"the experiment has no probe: add [[probes]] with a name ({where})")
-    reader = ProbeEntries(document)
     probes = [
-        reader.probe(entry, known, f"{where}, probes[{index}]")
+        ProbeEntry(document, entry, f"{where}, probes[{index}]").bound(known)
         for index, entry in enumerate(entries)
     ]
     _check_used(known, probes, where)
@@ -109,9 +108,7 @@ def _executor(document: Document) -> Executor | None:
         given = parse_component(given)
     entry = document.table(given, where)
     registration = document.registration("executor", entry, where)
-    # Everything else in the table is an option.
-    options = {key: value for key, value in entry.items() if key != "name"}
-    return cast("Executor", registration.component.bind(options, where))
+    return cast("Executor", document.component(registration, entry, where))
 
 
 def _settings(document: Document, executor: Executor | None) -> Settings:
@@ -129,9 +126,6 @@ def _settings(document: Document, executor: Executor | None) -> Settings:
 def _bound(document: Document, kind: str) -> dict[str, BoundComponent[Component]]:
     """The architectures or datasets of the experiment, by label."""
     components: dict[str, BoundComponent[Component]] = {}
-    own = ["name", "label"]
-    if kind == "architecture":
-        own += ["weights", "strict"]
     for index, entry in enumerate(document.tables(f"{kind}s")):
         where = f"{document.where}, {kind}s[{index}]"
         registration = document.registration(kind, entry, where)
@@ -141,19 +135,12 @@ def _bound(document: Document, kind: str) -> dict[str, BoundComponent[Component]
             hint = "give each a label of its own"
             raise Error(f"two {kind}s are called {label!r}; {hint} ({where})")
         weights = weights_of(entry, where) if kind == "architecture" else None
-        # Everything else in the table is an option of the component.
-        options = {name: value for name, value in entry.items() if name not in own}
-        components[label] = BoundComponent(
-            registration.component.bind(options, where), registration, label, weights
-        )
+        component = document.component(registration, entry, where)
+        components[label] = BoundComponent(component, registration, label, weights)
     return components
 
 
-def _check_used(
-    known: Mapping[str, dict[str, BoundComponent[Component]]],
-    probes: list[BoundProbe],
-    where: str,
-) -> None:
+def _check_used(known: Mapping[str, Known], probes: list[BoundProbe], where: str) -> None:
     """Refuse an architecture or dataset that no probe takes."""
     for axis in AXES:
         given = [bound for probe in probes for bound in probe.axes[axis]]

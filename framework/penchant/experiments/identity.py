@@ -13,6 +13,7 @@ import json
 import pickle
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from penchant.experiments.sources import is_own, module_sources
@@ -24,7 +25,7 @@ _NOT_OF_A_CLASS = set(
 )
 _JSON = (bool, int, float, str, type(None))
 _PLAIN = (*_JSON, bytes, complex)
-_JSON_LIKE = (*_JSON, list, tuple, dict)
+_JSON_LIKE = (*_JSON, Path, list, tuple, dict)
 
 
 class UnidentifiableError(Exception):
@@ -48,17 +49,16 @@ def plain(value: object) -> Any:
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, _JSON):
         return value
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, (list, tuple)) and all(isinstance(each, _JSON_LIKE) for each in value):
         return [plain(inner) for inner in value]
     # Anything else is named by its kind and a hash.
-    return f"<{_title(value)} {_short_content(value)}>"
-
-
-def _short_content(value: object) -> str:
     try:
-        return content_hash(value)[:16]
+        digest = content_hash(value)[:16]
     except UnidentifiableError:
-        return "unidentifiable"
+        digest = "unidentifiable"
+    return f"<{_title(value)} {digest}>"
 
 
 def _title(value: object) -> str:

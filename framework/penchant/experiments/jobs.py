@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -99,7 +99,7 @@ class BoundComponent(Generic[C]):
     def network_kind(self) -> str:
         """The kind of its networks: "fresh", one "trained" network, or a "trajectory"."""
         if self.weights is not None:
-            return "trajectory" if self.weights.is_trajectory else "trained"
+            return "trained" if self.weights.steps is None else "trajectory"
         source = getattr(self.component, "factory", None)
         # A module class has the method as well, but makes a fresh network at every call.
         is_module = hasattr(source, "state_dict") and not isinstance(source, type)
@@ -132,7 +132,7 @@ class BoundProbe(BoundComponent[Probe]):
     training: Training | None = None
     trains_further: bool = False
     used: Mapping[tuple[str, str], Registration] = attrs.field(factory=dict)
-    axes: Mapping[str, tuple[BoundComponent[Any] | None, ...]] = attrs.field(factory=dict)
+    axes: Mapping[str, tuple[BoundComponent[Component] | None, ...]] = attrs.field(factory=dict)
 
     @property
     def estimator_labels(self) -> dict[str, list[str]]:
@@ -142,15 +142,7 @@ class BoundProbe(BoundComponent[Probe]):
 
 @attrs.frozen(eq=False)
 class Cell:
-    """One cell of the grid: a probe on an architecture and a dataset, with a seed.
-
-    Attributes:
-        settings: What holds for the whole experiment.
-        probe: The probe with its estimators and training.
-        architecture: The architecture, if the probe takes one.
-        dataset: The dataset, if the probe takes one.
-        seed: The seed of all random numbers.
-    """
+    """One cell of the grid: a probe, an architecture and a dataset if it takes them, a seed."""
 
     settings: Settings
     probe: BoundProbe
@@ -159,13 +151,17 @@ class Cell:
     seed: int
 
     @property
-    def axes(self) -> dict[str, BoundComponent[Any]]:
+    def axes(self) -> dict[str, BoundComponent[Component]]:
         """What the probe is measured on."""
-        axes = {"architecture": self.architecture, "dataset": self.dataset}
-        return {axis: bound for axis, bound in axes.items() if bound is not None}
+        axes: dict[str, BoundComponent[Component]] = {}
+        if self.architecture is not None:
+            axes["architecture"] = self.architecture
+        if self.dataset is not None:
+            axes["dataset"] = self.dataset
+        return axes
 
     @property
-    def choices(self) -> list[BoundComponent[Any]]:
+    def choices(self) -> list[BoundComponent[Component]]:
         """Every component of this cell."""
         estimators = itertools.chain(*self.probe.estimators.values())
         return [self.probe, *self.axes.values(), *estimators]
@@ -195,15 +191,9 @@ class Job(Cell):
 
 
 def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
-    """The job of a cell.
+    """The job of a cell on cpu or cuda; `gpu` is the kind of GPU and its driver.
 
-    Args:
-        cell: What is measured on what.
-        device_type: cpu or cuda: numbers of the two are not the same.
-        gpu: Which GPU and driver: nor are those of two kinds of GPU.
-
-    Returns:
-        The job.
+    Numbers of cpu and cuda are not the same, nor are those of two kinds of GPU.
     """
     described: JobRecord = {**_described(cell), "seed": cell.seed, "device": device_type}
     # The request names the folder: an upgraded plugin finds its old result there.
@@ -229,15 +219,11 @@ def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
         **_declared(cell),
     }
     return Job(
-        cell.settings,
-        probe,
-        cell.architecture,
-        cell.dataset,
-        cell.seed,
+        **attrs.asdict(cell, recurse=False),
         id=_folder_name(cell.labels, request),
         key=long_hash([request, sources]),
         record=record,
-        network_key=_network_key(request, list(cell.axes.values())),
+        network_key=_network_key(request, cell.axes.values()),
     )
 
 
@@ -248,7 +234,7 @@ def _described(cell: Cell) -> JobRecord:
     for role, bound in probe.estimators.items():
         records = [each.described for each in bound]
         estimators[role] = records[0] if len(records) == 1 else records
-    return {
+    record: JobRecord = {
         "probe": probe.described,
         "architecture": cell.architecture.described if cell.architecture else None,
         "dataset": cell.dataset.described if cell.dataset else None,
@@ -256,14 +242,8 @@ def _described(cell: Cell) -> JobRecord:
         "training": plain(probe.training.options()) if probe.training else None,
         "dtype": settings.dtype,
         "threads": settings.threads,
-        **_unusual(settings),
     }
-
-
-def _unusual(settings: Settings) -> JobRecord:
-    """Settings that change numbers, where they differ from their defaults."""
-    # Left out otherwise, so that ids of older jobs do not change.
-    record: JobRecord = {}
+    # Defaults are left out, so that ids of older jobs do not change.
     if settings.precision != "float32":
         record["precision"] = settings.precision
     if settings.memory is not None:
@@ -313,11 +293,11 @@ def _loss_code(probe: BoundProbe) -> dict[str, str]:
     return {key: _object_hash(name, "the loss") for key, name in own.items()}
 
 
-def _contents(bound: list[BoundComponent[Any]]) -> dict[str, str]:
+def _contents(bound: Iterable[BoundComponent[Component]]) -> dict[str, str]:
     return {key: text for each in bound for key, text in each.content.items()}
 
 
-def _network_key(request: dict[str, Any], axes: list[BoundComponent[Any]]) -> str:
+def _network_key(request: dict[str, Any], axes: Collection[BoundComponent[Component]]) -> str:
     """What a trained network depends on besides its training: not on the probe."""
     settings = {name: request[name] for name in _OF_A_NETWORK if name in request}
     registrations = [each.registration for each in axes]

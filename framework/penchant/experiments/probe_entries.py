@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import attrs
-from penchant.components.component import Architecture, Estimator, Probe
+from penchant.components.component import Component, Estimator, Probe
 from penchant.components.roles import role_of
 from penchant.components.taking import AXES, how_taken
 from penchant.components.training import Training
@@ -16,122 +17,119 @@ from penchant.errors import Error, suggestion
 from penchant.experiments.document import TYPED, Document, Table, text_of
 from penchant.experiments.jobs import BoundComponent, BoundProbe
 from penchant.experiments.typed_text import parse_component
-from penchant.plugins.discovery import Plugins, Registration
+from penchant.plugins.discovery import Registration
 
 _OTHER_LENGTH = {"epochs": "steps", "steps": "epochs"}
-_OF_A_PROBE = "name label preset estimators training architectures datasets".split()
+
+Known = Mapping[str, BoundComponent[Component]]  # architectures or datasets, by label
 
 
-class ProbeEntries:
-    """Reads the entries of `[[probes]]`; an error names the key."""
+@attrs.frozen
+class ProbeEntry:
+    """A table of `[[probes]]`; errors name its key `where`."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.plugins = document.plugins
+    document: Document
+    table: Table
+    where: str
 
-    def probe(
-        self, entry: Table, known: Mapping[str, dict[str, BoundComponent[Any]]], where: str
-    ) -> BoundProbe:
-        """One probe with everything it was given.
+    @functools.cached_property
+    def registration(self) -> Registration:
+        """The probe that it names."""
+        return self.document.registration("probe", self.table, self.where)
 
-        Args:
-            entry: Its table.
-            known: The experiment's architectures and datasets, by label.
-            where: The file and key of the table, for messages.
+    @property
+    def cls(self) -> type[Probe]:
+        """The probe's class."""
+        return cast("type[Probe]", self.registration.component)
 
-        Returns:
-            The probe, its estimators and its training, and what it is measured on.
-        """
-        registration = self.document.registration("probe", entry, where)
-        cls = cast("type[Probe]", registration.component)
-        preset_name = text_of(entry.get("preset", "quick"), f"{where}.preset")
-        preset = self._preset(cls, preset_name, where)
-        axes = {kind: self._axis(cls, kind, entry, known[kind], where) for kind in AXES}
-        own_training = self.document.table(entry.get("training", {}), f"{where}.training")
-        training = self._training(cls, preset, own_training, where)
+    def bound(self, known: Mapping[str, Known]) -> BoundProbe:
+        """The probe, its estimators and training, and what of the known it is measured on."""
+        name = text_of(self.table.get("preset", "quick"), f"{self.where}.preset")
+        preset = self._preset(name)
+        axes = {kind: self._axis(kind, known[kind]) for kind in AXES}
+        own_training = self.document.table(self.table.get("training", {}), f"{self.where}.training")
+        training = self._training(preset, own_training)
         for architecture in axes["architecture"]:
-            trains = bool(own_training)
-            _check_takes(cls, architecture, self.plugins, trains=trains, where=where)
-        estimators = self._estimators(cls, preset.get("estimators", {}), entry, where)
-        _check_names(cls, entry, where)
-        component = cls.bind(_options(entry, preset), where)
+            if architecture is not None:
+                self._check_takes(architecture, trains=bool(own_training))
+        estimators = self._estimators(preset.get("estimators", {}))
+        # The entry's own options, and where it gives none the preset's.
+        given = {**preset, **self.table}
+        component = cast("Probe", self.document.component(self.registration, given, self.where))
         bound = itertools.chain(*estimators.values())
         return BoundProbe(
             component,
-            registration,
-            text_of(entry.get("label", cls.name), f"{where}.label"),
-            preset=preset_name,
+            self.registration,
+            text_of(self.table.get("label", self.cls.name), f"{self.where}.label"),
+            preset=name,
             estimators=estimators,
             training=training,
             trains_further=bool(own_training),
-            used=self._used([component, *[each.component for each in bound]], where),
+            used=self._used([component, *[each.component for each in bound]]),
             axes=axes,
         )
 
-    def _preset(self, cls: type[Probe], name: str, where: str) -> Table:
+    def _preset(self, name: str) -> Table:
         """The preset of this name."""
-        if name in cls.presets:
-            return cls.presets[name]
+        presets = self.cls.presets
+        if name in presets:
+            return presets[name]
         # A class of the user's own need not declare any.
-        if name == "quick" and not cls.presets:
+        if name == "quick" and not presets:
             return {}
-        hint = suggestion(name, cls.presets)
-        raise Error(f"{cls.name} has no preset {name!r}{hint} ({where}.preset)")
+        hint = suggestion(name, presets)
+        raise Error(f"{self.cls.name} has no preset {name!r}{hint} ({self.where}.preset)")
 
-    def _training(self, cls: type[Probe], preset: Table, own: Table, where: str) -> Training | None:
+    def _training(self, preset: Table, own: Table) -> Training | None:
         """The preset's recipe, over it the experiment's, over that the probe's own."""
-        if not cls.trains():
+        where = f"{self.where}.training"
+        if not self.cls.trains():
             if own:
                 found = f"found training ({', '.join(own)})"
-                raise Error(f"{cls.name} does not train, {found} ({where}.training)")
+                raise Error(f"{self.cls.name} does not train, {found} ({where})")
             return None
         recipe = dict(preset.get("training", {}))
         for given in (self.document.training(), own):
-            recipe.update(_length(given, recipe))
-        return Training.bind(recipe, f"{where}.training")
+            # A length in epochs replaces one in steps: both together would be refused.
+            for key in given:
+                recipe.pop(_OTHER_LENGTH.get(key, ""), None)
+            recipe.update(given)
+        return Training.bind(recipe, where)
 
-    def _used(
-        self, components: list[Probe | Estimator], where: str
-    ) -> dict[tuple[str, str], Registration]:
+    def _used(self, components: list[Probe | Estimator]) -> dict[tuple[str, str], Registration]:
         """Datasets and architectures that the probe or an estimator uses by name."""
+        plugins = self.document.plugins
         used = {}
         for component in components:
-            location = f"{where}: {component.name} uses it"
+            location = f"{self.where}: {component.name} uses it"
             for name in _used_names(component):
                 # An unknown name is searched among datasets, so that the message lists them.
-                for kind in [kind for kind in AXES if self.plugins.has(kind, name)] or ["dataset"]:
-                    used[kind, name] = self.plugins.find(kind, name, location)
+                for kind in [kind for kind in AXES if plugins.has(kind, name)] or ["dataset"]:
+                    used[kind, name] = plugins.find(kind, name, location)
         return used
 
-    def _axis(
-        self,
-        cls: type[Probe],
-        kind: str,
-        entry: Table,
-        known: dict[str, BoundComponent[Any]],
-        where: str,
-    ) -> tuple[BoundComponent[Any] | None, ...]:
+    def _axis(self, kind: str, known: Known) -> tuple[BoundComponent[Component] | None, ...]:
         """What a probe is given along one axis: what it selects, or everything it needs."""
-        key = f"{kind}s"
-        location = f"{where}.{key}"
-        labels = entry.get(key)
+        cls, key = self.cls, f"{kind}s"
+        where = f"{self.where}.{key}"
+        labels = self.table.get(key)
         if not cls.has_axis(kind):
             if labels:
-                raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({location})")
+                raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({where})")
             return (None,)
         # Without a selection a probe gets everything it needs, and nothing it merely accepts.
         if labels is None:
             if kind not in cls.needs:
                 return (None,)
             if not known:
-                raise Error(f"{cls.name} needs {self._needed(kind)} ({where})")
+                raise Error(f"{cls.name} needs {self._needed(kind)} ({self.where})")
             return tuple(known.values())
         if not isinstance(labels, (list, tuple)) or not labels:
-            raise Error(f"{key} must be a list of labels, found {labels!r} ({location})")
+            raise Error(f"{key} must be a list of labels, found {labels!r} ({where})")
         for label in labels:
             if label not in known:
                 hint = suggestion(str(label), known)
-                raise Error(f"no {kind} has the label {label!r}{hint} ({location})")
+                raise Error(f"no {kind} has the label {label!r}{hint} ({where})")
         return tuple(known[label] for label in labels)
 
     def _needed(self, kind: str) -> str:
@@ -141,69 +139,60 @@ class ProbeEntries:
             hint = f"add -{kind[0]} {kind.upper()}, see `penchant list {kind}s`"
         return f"{'an' if kind == 'architecture' else 'a'} {kind}: {hint}"
 
-    def _estimators(
-        self, cls: type[Probe], preset: Table, entry: Table, where: str
-    ) -> dict[str, tuple[BoundComponent[Estimator], ...]]:
+    def _estimators(self, preset: Table) -> dict[str, tuple[BoundComponent[Estimator], ...]]:
         """The estimators of every role of a probe, each with a label of its own."""
-        where = f"{where}.estimators"
-        given = self.document.table(entry.get("estimators", {}), where)
+        roles, where = self.cls.roles, f"{self.where}.estimators"
+        given = self.document.table(self.table.get("estimators", {}), where)
         for role in given:
-            if role not in cls.roles:
-                hint = suggestion(role, cls.roles)
-                raise Error(f"{cls.name} has no role {role!r}{hint} ({where})")
+            if role not in roles:
+                hint = suggestion(role, roles)
+                raise Error(f"{self.cls.name} has no role {role!r}{hint} ({where})")
         estimators = {}
-        for role, default in cls.roles.items():
+        for role, default in roles.items():
             location = f"{where}.{role}"
-            # A default that is a list says that the probe takes several.
-            several = not isinstance(default, str)
             value = given.get(role, preset.get(role, default))
-            is_list = isinstance(value, (list, tuple))
-            if is_list and not several:
-                count = f"found {len(value)} ({location})"
-                raise Error(f"{cls.name} takes one estimator for {role}, {count}")
-            # A table without a name sets options of the default.
-            fallback = default if isinstance(default, str) else None
-            entries = value if is_list else [value]
-            estimators[role] = _with_labels(
-                [self._estimator(role, each, fallback, location) for each in entries]
-            )
+            entries = value if isinstance(value, (list, tuple)) else [value]
+            # A default that is text says that the probe takes one estimator.
+            if isinstance(default, str) and entries is value:
+                count = f"found {len(entries)} ({location})"
+                raise Error(f"{self.cls.name} takes one estimator for {role}, {count}")
+            bound = [self._estimator(role, each, default, location) for each in entries]
+            estimators[role] = _with_labels(bound)
         return estimators
 
     def _estimator(
-        self, role: str, entry: object, default: str | None, where: str
+        self, role: str, entry: object, default: object, where: str
     ) -> BoundComponent[Estimator]:
         """One estimator, which must be of the role."""
         if isinstance(entry, str):
             entry = parse_component(entry)
-        entry = self.document.table(entry, where)
-        if default:
-            entry = {"name": default, **entry}
-        registration = self.document.registration("estimator", entry, where)
+        table = self.document.table(entry, where)
+        # A table without a name sets options of the default.
+        if isinstance(default, str):
+            table = {"name": default, **table}
+        registration = self.document.registration("estimator", table, where)
         name = registration.component.name
         own = role_of(registration.component)
         if own is None or own.name != role:
-            able = {each.name: role_of(each) for each in self.plugins.estimators}
+            able = {each.name: role_of(each) for each in self.document.plugins.estimators}
             fitting = ", ".join(name for name, of in able.items() if of and of.name == role)
             found = f"{name!r} has the role {own and own.name}"
             raise Error(f"{found}, expected {role}: {fitting} ({where})")
-        options = {key: value for key, value in entry.items() if key != "name"}
-        component = cast("Estimator", registration.component.bind(options, where))
+        component = cast("Estimator", self.document.component(registration, table, where))
         return BoundComponent(component, registration, name)
 
-
-def _options(entry: Table, preset: Table) -> dict[str, Any]:
-    """A probe's options: the entry's own, and where it gives none the preset's."""
-    own = {name: value for name, value in entry.items() if name not in _OF_A_PROBE}
-    rest = {name: value for name, value in preset.items() if name not in _OF_A_PROBE}
-    return {**rest, **own}
-
-
-def _check_names(cls: type[Probe], entry: Table, where: str) -> None:
-    """An unknown name may be a misspelt option, or a misspelt table such as `training`."""
-    known = {field.name for field in attrs.fields(cls)}.union(_OF_A_PROBE)
-    for key in entry:
-        if key not in known:
-            raise Error(f"{cls.name} has no option {key!r}{suggestion(key, known)} ({where}.{key})")
+    def _check_takes(self, given: BoundComponent[Component], *, trains: bool) -> None:
+        """Refuse networks of a kind that a probe does not take, and name those that take it."""
+        cls, kind = self.cls, given.network_kind
+        if how_taken(cls, kind) == "no":
+            probes = self.document.plugins.probes
+            able = ", ".join(each.name for each in probes if how_taken(each, kind) != "no")
+            what = "a trajectory" if kind == "trajectory" else f"a {kind} network"
+            takers = f"probes that take {what}: {able or 'none'}"
+            raise Error(f"{cls.name} {_instead(cls)}{_found(given)}; {takers} ({self.where})")
+        if kind == "trajectory" and trains:
+            both = f"found a trajectory and a training for {cls.name} ({self.where})"
+            raise Error(f"checkpoints of a training are measured as they are, {both}")
 
 
 def _used_names(component: Probe | Estimator) -> list[str]:
@@ -233,28 +222,6 @@ def _with_labels(
     return tuple(labelled)
 
 
-def _check_takes(
-    cls: type[Probe],
-    given: BoundComponent[Architecture] | None,
-    plugins: Plugins,
-    *,
-    trains: bool,
-    where: str,
-) -> None:
-    """Refuse networks of a kind that a probe does not take, and name those that take it."""
-    kind = given.network_kind if given is not None else "fresh"
-    if given is None or (kind == "fresh" and "fresh" in cls.takes):
-        return
-    if how_taken(cls, kind) == "no":
-        able = ", ".join(each.name for each in plugins.probes if how_taken(each, kind) != "no")
-        what = "a trajectory" if kind == "trajectory" else f"a {kind} network"
-        takers = f"probes that take {what}: {able or 'none'}"
-        raise Error(f"{cls.name} {_instead(cls)}{_given(given, kind)}; {takers} ({where})")
-    if kind == "trajectory" and trains:
-        both = f"found a trajectory and a training for {cls.name}"
-        raise Error(f"checkpoints of a training are measured as they are, {both} ({where})")
-
-
 def _instead(cls: type[Probe]) -> str:
     """What a probe measures."""
     if "trajectory" in cls.takes and "trained" not in cls.takes:
@@ -262,22 +229,11 @@ def _instead(cls: type[Probe]) -> str:
     return "draws fresh networks" if "fresh" in cls.takes else "measures networks of the user's"
 
 
-def _given(given: BoundComponent[Architecture], kind: str) -> str:
+def _found(given: BoundComponent[Component]) -> str:
     """The networks that a probe does not take, and a hint."""
     if given.weights is not None:
         return f": the weights {given.weights.given!r} would not be used; leave them out"
-    if kind == "trained":
+    if given.network_kind == "trained":
         name = type(given.component.options()["factory"]).__name__
         return f", found one module ({name}): give its class, or a function that makes one"
     return f", found fresh networks ({given.label}): give it weights"
-
-
-def _length(given: Table, base: Table) -> dict[str, Any]:
-    """Training keys as given; a given length, in epochs or steps, replaces the base's other one."""
-    recipe = dict(given)
-    for key in given:
-        # Both would be refused, although only one of them is the user's.
-        replaced = _OTHER_LENGTH.get(key, "")
-        if replaced in base and replaced not in given:
-            recipe[replaced] = None
-    return recipe

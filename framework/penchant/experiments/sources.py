@@ -141,14 +141,12 @@ def module_sources(module: str | None) -> Iterator[bytes]:
 def _collect(module: str | None, seen: dict[str, Path]) -> None:
     if module is None or module in seen or not is_own(module):
         return
-    loaded = sys.modules.get(module)
+    loaded = sys.modules[module]
     origin = getattr(loaded, "__file__", None)
-    if loaded is None or origin is None:
+    # What is typed at a prompt has no file.
+    if origin is None or not Path(origin).is_file():
         return
-    path = Path(origin)
-    if not path.is_file():
-        return
-    seen[module] = path
+    seen[module] = Path(origin)
     # Modules that it imports, and those that its classes and functions come from.
     for value in list(vars(loaded).values()):
         is_module = isinstance(value, types.ModuleType)

@@ -31,11 +31,6 @@ class Weights:
     strict: bool = True
     content: tuple[str, ...] = ()
 
-    @property
-    def is_trajectory(self) -> bool:
-        """Are these the states of one training?"""
-        return self.steps is not None
-
 
 def weights_of(entry: Mapping[str, Any], where: str) -> Weights | None:
     """The files of weights that the table of an architecture names; None where it has none."""

@@ -45,7 +45,7 @@ def test_a_pattern_a_folder_and_a_list_are_one_trajectory(checkpoints):
         found = find_weights(given, "here")
         assert found.steps == STEPS
         assert list(found.files) == files[::-1]
-    assert not find_weights(files[0], "here").is_trajectory
+    assert find_weights(files[0], "here").steps is None
 
 
 def test_a_probe_of_one_network_measures_every_state(install, checkpoints):

@@ -372,7 +372,6 @@ def test_weights_are_hashed_once_a_run(tmp_path, monkeypatch):
 
     hashed = []
     monkeypatch.setattr(checksums, "checksum", lambda path: hashed.append(path) or "0" * 64)
-    checksums._known.cache_clear()
     torch.save(make().state_dict(), tmp_path / "net.pt")
     architecture = {"name": "perceptron", "weights": str(tmp_path / "net.pt")}
     raw = {
@@ -383,7 +382,6 @@ def test_weights_are_hashed_once_a_run(tmp_path, monkeypatch):
     }
     assert len(build(raw, discovery.load(), "test").jobs("cpu")) == 20
     assert len(hashed) == 1
-    checksums._known.cache_clear()
 
 
 def test_checksums_of_large_files_are_kept_between_sessions(tmp_path, monkeypatch):
@@ -399,9 +397,7 @@ def test_checksums_of_large_files_are_kept_between_sessions(tmp_path, monkeypatc
         path.write_bytes(bytes([byte]) * 1_000_001)
         stamp = time.time() - seconds_ago
         os.utime(path, (stamp, stamp))
-        checksums._known.cache_clear()
         first = checksums.file_hash(path)
-        checksums._known.cache_clear()
         assert checksums.file_hash(path) == first
         return first
 
@@ -414,9 +410,12 @@ def test_checksums_of_large_files_are_kept_between_sessions(tmp_path, monkeypatc
     hash_in_a_new_session(0, 3)
     assert len(hashed) == 4
     # A damaged cache is no cache.
-    checksums.cache_file().write_text("{")
-    checksums._known.cache_clear()
-    assert checksums.file_hash(path) == real(path)[:32]
+    last = hash_in_a_new_session(100, 4)
+    assert len(hashed) == 5
+    for entry in checksums.cache_folder().iterdir():
+        entry.write_text("{")
+    assert checksums.file_hash(path) == last == real(path)[:32]
+    assert len(hashed) == 6
     assert checksums.file_hash(tmp_path / "nothing") == "none"
 
 

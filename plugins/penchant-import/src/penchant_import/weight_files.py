@@ -43,7 +43,8 @@ def find_weights(value: object, where: str, *, strict: bool = True) -> Weights:
     if not _is_path(value):
         kind = type(value).__name__
         expected = "expected a file, a pattern such as 'run/*.pt', a folder, or a list of files"
-        raise Error(f"weights must be text, found {kind}; {expected} ({where})")
+        hint = "save weights to a file, or load them into a module and give that"
+        raise Error(f"weights must be text, found {kind}; {expected}; {hint} ({where})")
     given = str(value)
     single = _network_file(Path(given))
     if single is not None:

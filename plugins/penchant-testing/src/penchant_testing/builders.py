@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant.api import _component, one_probe
+from penchant.api import component_table, one_probe
 from penchant.components.component import Probe
 from penchant.execution.context import Context
 from penchant.execution.devices import resolve_device
@@ -52,7 +52,7 @@ def architecture(
     Returns:
         The bound architecture.
     """
-    table = _component(given)
+    table = component_table(given)
     name = table.pop("name")
     registration = discovery.load().find("architecture", name)
     bound = registration.component.bind(table, name)
@@ -72,7 +72,7 @@ def dataset(given: Any, *, seed: int = 0) -> Any:
     """
     import torch
 
-    table = _component(given)
+    table = component_table(given)
     name = table.pop("name")
     registration = discovery.load().find("dataset", name)
     component = registration.component.bind(table, name)
@@ -138,7 +138,7 @@ def experiment(probe: str, arguments: Mapping[str, Any], plugins: Any = None) ->
         given = left.pop(axis, default)
         chosen = tables.setdefault(f"{axis}s", [])
         if given is not None:
-            chosen.append(_component(given))
+            chosen.append(component_table(given))
     # Settings hold for the whole experiment; what is left belongs to the probe.
     settings = {}
     for name in list(left):

@@ -95,9 +95,9 @@ def _check(
     cls: Any, arguments: Mapping[str, Any], given: Mapping[str, Any], kind: str, folder: Path
 ) -> None:
     """Run a probe on the user's networks, or see that it refuses them."""
-    from penchant.api import _component
+    from penchant.api import component_table
 
-    table = {**_component(arguments["architecture"]), **given}
+    table = {**component_table(arguments["architecture"]), **given}
     own = {**arguments, "architecture": table, "figures": False}
     # A training and its steps are not those of the files.
     for name in ("training", "eval_steps", "eval_every"):
