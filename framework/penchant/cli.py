@@ -60,9 +60,8 @@ class _Commands(click.Group):
             sys.exit(2)
         except KeyboardInterrupt as stopped:
             what = str(stopped) or "interrupted"
-            complain(
-                f"\npenchant: {what}; finished work is stored; run the same command to continue"
-            )
+            hint = "finished work is stored; run the same command to continue"
+            complain(f"\npenchant: {what}; {hint}")
             # The exit codes that shells use for Ctrl-C and SIGTERM.
             sys.exit(getattr(stopped, "exit_code", 130))
 
@@ -276,32 +275,24 @@ def _execute(
         raw = apply(raw, text)
     # Options that were typed replace what the file says.
     raw = {**raw, **{key: value for key, value in settings.items() if value is not None}}
+    folder = Path(out or folder)
     plugins = discovery.load(without)
     if dry_run:
         print_forecast = extra("penchant_tools.dry_run:print_forecast")
-        runs = print_forecast(raw, where, Path(out or folder), plugins, only)
-        sys.exit(0 if runs else 1)
+        sys.exit(0 if print_forecast(raw, where, folder, plugins, only) else 1)
     if json_lines:
         listener = extra("penchant_tools.json_lines:JsonLines")
         plugins = plugins.with_listener("json-lines", listener())
     elif not quiet:
         plugins = with_display(plugins, verbose=verbose)
     experiment = build(raw, plugins, where)
-    found = run_experiment(experiment, plugins, Path(out or folder), fresh=fresh, only=only)
+    finished = run_experiment(experiment, plugins, folder, fresh=fresh, only=only)
+    report = finished.folder / "report.html"
     if not json_lines:
-        _say_where(found.folder)
-    sys.exit(0 if found.done else 1)
-
-
-def _say_where(folder: Path) -> None:
-    """The report, or the folder and which package would write one."""
-    report = folder / "report.html"
-    if report.is_file():
-        say(str(report))
-        return
-    say(str(folder))
+        say(str(report if report.is_file() else finished.folder))
     if not is_installed("penchant_report"):
         complain("pip install penchant-report writes report.html with figures")
+    sys.exit(0 if finished.done else 1)
 
 
 @main.command(name="list")

@@ -54,21 +54,20 @@ def probe(
         name = function.__name__.replace("_", "-")
         # Without a docstring the help text says what it measures.
         text = inspect.getdoc(function) or "; ".join(quantities.values()) or name
-        types: dict[str, Any] = {}
+        parameters = _parameters(function, name)
         namespace: dict[str, Any] = {
             "__doc__": text,
             "__module__": function.__module__,
+            "__annotations__": {each.name: each.annotation for each in parameters},
             "name": name,
             "needs": (needs,) if isinstance(needs, str) else tuple(needs),
             "quantities": dict(quantities),
             "arrays": dict(arrays or {}),
             "figures": figures,
             "target": staticmethod(_target(function, name, tuple(quantities))),
-            "__annotations__": types,
         }
-        for parameter in _parameters(function, name):
-            namespace[parameter.name] = option(parameter.default, _help(text, parameter.name))
-            types[parameter.name] = parameter.annotation
+        for each in parameters:
+            namespace[each.name] = option(each.default, _help(text, each.name))
         return attrs.frozen(type(function.__name__, (Probe,), namespace))
 
     return decorate

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib.metadata
 import inspect
-import itertools
 import os
 import sys
 import warnings
@@ -110,9 +109,11 @@ class Plugins:
 
     def registrations(self, kind: str | None = None) -> list[Registration]:
         """Every component of a kind, sorted by kind and name."""
-        keys = [key for key in self._registrations if kind in (None, key[0])]
-        registrations = itertools.chain(*[self._registrations[key] for key in keys])
-        return sorted(registrations, key=_sort_key)
+        registrations = []
+        for key, same in sorted(self._registrations.items(), key=lambda pair: pair[0]):
+            if kind in (None, key[0]):
+                registrations += sorted(same, key=lambda each: each.distribution)
+        return registrations
 
     def roles(self) -> dict[Role[Any], list[Registration]]:
         """The estimators of every role, sorted by the role's name."""
@@ -138,16 +139,7 @@ class Plugins:
     def find(self, kind: str, name: str, where: str = "") -> Registration:
         """The component of this kind with this name (or `distribution/name`).
 
-        Args:
-            kind: architecture, dataset, estimator, probe or executor.
-            name: Its name, or `distribution/name`.
-            where: The key of the experiment that names it, for the message.
-
-        Returns:
-            The component and where it comes from.
-
-        Raises:
-            Error: There is none, or there are several; the message gives a hint.
+        An error names the key `where`, and a hint: there is none, or there are several.
         """
         distribution, _, short = name.rpartition("/")
         same = self._registrations.get((kind, short), [])
@@ -229,10 +221,6 @@ class Plugins:
         return Plugins([*self.plugins, own], self.without)
 
 
-def _sort_key(registration: Registration) -> tuple[str, str, str]:
-    return registration.component.kind, registration.component.name, registration.distribution
-
-
 @functools.cache
 def kernel_version() -> str:
     """The kernel's version, from its metadata."""
@@ -302,9 +290,13 @@ def _refusal(requires: list[str]) -> str:
             requirement = Requirement(line)
         except InvalidRequirement:
             return f"its metadata has a requirement that cannot be read: {line!r}"
-        specifier = requirement.specifier
-        if _is_about_the_kernel(requirement) and not specifier.contains(version, prereleases=True):
-            return f"it needs penchant {specifier}, this is penchant {version}"
+        # Requirements of extras, or of another system, say nothing about this kernel.
+        marker = requirement.marker
+        holds = marker is None or marker.evaluate({"extra": ""})
+        if canonicalize_name(requirement.name) != KERNEL or not holds:
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            return f"it needs penchant {requirement.specifier}, this is penchant {version}"
     return ""
 
 
@@ -320,20 +312,10 @@ def _try(plugin: Plugin) -> Plugin:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may even raise SystemExit
-        return attrs.evolve(plugin, reason=_reason(error))
+        text = " ".join(str(error).split())  # pluggy's own messages have many lines
+        reason = text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
+        return attrs.evolve(plugin, reason=reason)
     return attrs.evolve(plugin, components=components, manager=manager)
-
-
-def _reason(error: BaseException) -> str:
-    text = " ".join(str(error).split())  # pluggy's own messages have many lines
-    return text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
-
-
-def _is_about_the_kernel(requirement: Requirement) -> bool:
-    """Does it name a version of the kernel, here and without an extra?"""
-    marker = requirement.marker
-    same = canonicalize_name(requirement.name) == KERNEL
-    return same and (marker is None or marker.evaluate({"extra": ""}))
 
 
 def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:
