@@ -27,7 +27,6 @@ import attrs
 from penchant.execution import maps
 from penchant.execution.context import Context
 from penchant.execution.mapping import Map
-from penchant.execution.shards import Scope, Shard, ShardStore
 from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
@@ -56,17 +55,16 @@ def published_map(shards, parent):
     with tempfile.TemporaryDirectory(dir=parent) as text:
         queue = Queue(Path(text))
         queue.make()
-        store = ShardStore(queue.folder / "jobs" / job.id / "shards", job.key)
-        shared_map = Map(Context(job, queue.folder), {}, store)
-        shared_map.store.folder.mkdir(parents=True)
-        numbers = range(shards)
-        maps.publish(queue, shared_map, [Shard(each, nothing, each, Scope()) for each in numbers])
-        (name,) = queue.maps()
-        yield maps.opened(queue, name, {job.id: job})
+        known = maps.Maps(queue, {job.id: job})
+        whole = Map(Context(job, queue.folder), nothing, range(shards))
+        whole.folder.mkdir(parents=True)
+        known.publish(whole, range(shards))
+        (published,) = known.published()
+        yield published
 
 
-@attrs.frozen
-class DelayedStore(ShardStore):
+@attrs.frozen(eq=False)
+class DelayedAnswers(Map):
     """Shows answers only when they are some seconds old."""
 
     delay: float = 0.0
@@ -85,10 +83,10 @@ class DelayedMap(maps.PublishedMap):
     _read = float("-inf")
     _older = b""
 
-    def _candidates(self, states):
+    def _candidates(self, now, states):
         if time.monotonic() - self._read >= self.delay:
-            self._read, self._older = time.monotonic(), states
-        return super()._candidates(self._older)
+            self._read, self._older = time.monotonic(), now
+        return super()._candidates(self._older, states)
 
 
 class Worker:
@@ -97,12 +95,13 @@ class Worker:
     def __init__(self, published, name, clock, delay=0.0):
         # As if it had opened the map itself, without memory for 200 copies of its shards.
         self.published = copy.copy(published)
-        self.published.position = maps.order.randrange(len(published.shards))
+        self.published.position = maps.order.randrange(len(published.map.items))
         if delay:
-            store = published.store
-            self.published.__class__ = DelayedMap
+            whole = published.map
+            answers = DelayedAnswers(whole.context, whole.function, whole.items, delay=delay)
+            self.published = DelayedMap(published.path, answers)
             self.published.delay = delay
-            self.published.store = DelayedStore(store.folder, store.key, delay=delay)
+        self.queue = Queue(published.map.context._folder)
         self.name = name
         self.clock = clock
         self.done = self.twice = self.in_vain = 0
@@ -122,7 +121,9 @@ class Worker:
         """Take a shard; False where none is free."""
         maps.Claim = CountingClaims(self.claim)
         began = self.clock()
-        self._taken = self.published.take(self.name, ATTEMPTS)
+        self._taken = self.published.take(range(ATTEMPTS))
+        if self._taken is not None:
+            self.queue.begin(self._taken, self.name)
         self.looking += self.clock() - began
         return self._taken is not None
 
@@ -131,10 +132,10 @@ class Worker:
         if self._taken is None:
             return
         began = self.clock()
-        shard, claim = self._taken
-        self.twice += self.published.store.path(shard).exists()
-        self.published.store.write(shard, {})
-        self.published.finish(claim)
+        claim = self._taken
+        self.twice += self.published.map.path(claim.number).exists()
+        self.published.map.write(claim.number, {})
+        claim.finish()
         claim.release()
         self.done += 1
         self.writing += self.clock() - began
@@ -194,7 +195,7 @@ def measure(workers, options, delay):
         began = time.monotonic()
         found = spread(published, workers, delay, options.seconds)
         seconds = time.monotonic() - began
-        stored = len(list(published.store.folder.iterdir()))
+        stored = len(list(published.map.folder.iterdir()))
     done, twice, in_vain, looking, lost, writing = map(sum, zip(*found))
     total = looking + writing
     print(

@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from penchant.components.taking import how_taken
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
-from penchant.execution.devices import CPU, Device, resolve_device
 from penchant.execution.environment import isolated, peak_memory, recorded_policy
 from penchant.execution.failures import Failure, failure_of
 from penchant.execution.fitting import check_fit, mistakes
@@ -33,10 +31,12 @@ from penchant.results.records import ResultRecord
 from penchant.results.result import Result
 from penchant.results.steps import stacked
 
+if TYPE_CHECKING:
+    import torch
+
 Measure = Callable[[Any, Context], Result]
 
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
-WORTH_ADVICE = 60.0  # seconds of a job that would end sooner with more threads
 
 
 def run_job(
@@ -44,7 +44,7 @@ def run_job(
     folder: Path,
     *,
     pool: Pool | None = None,
-    device: Device | None = None,
+    device: torch.device | None = None,
     note: str = "",
     listeners: tuple[EntryPoint, ...] = (),
 ) -> Result:
@@ -62,26 +62,31 @@ def run_job(
         The result, as it is stored.
     """
     began = time.perf_counter()
-    device = device or resolve_device(job.settings.device)
     stored = JobFolder.of(folder, job.id)
-    notes = _Notes([note] if note else [], {"form": REDUCED} if job.settings.quick else {})
-    result, failure, extra = _measured(job, folder, pool, device, notes)
+    context = Context(job, folder, device=device, pool=pool)
+    if note:
+        context.warn(note)
+    if job.settings.quick:
+        context.conventions["form"] = REDUCED
+    result, failure, extra = _measured(job, context, stored.path)
     seconds = time.perf_counter() - began
-    about: dict[str, Any] = {"seconds": seconds, "extra": extra, "device": device}
+    memory = peak_memory(context.device)
+    extra["cost"] = {"seconds": round(seconds, 3), "peak_memory_bytes": memory}
+    # What a job says beside its numbers is stored also where it fails: it may explain the failure.
+    notes = Result(warnings=tuple(context.warnings), conventions=context.conventions)
     try:
         result = attrs.evolve(
             result,
             warnings=tuple(dict.fromkeys([*notes.warnings, *result.warnings])),  # each once
             conventions={**notes.conventions, **result.conventions},
         )
-        result = store_result(job, folder, result, failure=failure, **about)
+        result = store_result(job, folder, result, failure=failure, extra=extra)
     except (Error, TypeError, ValueError, MemoryError) as problem:
         # A result that cannot be stored is a failure of this job, not of the run; a full disk is.
         if isinstance(problem, Error) and isinstance(problem.__cause__, OSError):
             raise
         failure = failure_of(problem, type(job.probe.component))
-        result = Result(warnings=tuple(notes.warnings), conventions=notes.conventions)
-        return store_result(job, folder, result, failure=failure, **about)
+        return store_result(job, folder, notes, failure=failure, extra=extra)
     if failure is not None:
         return result
     load_only(listeners).announce(
@@ -92,27 +97,18 @@ def run_job(
     return attrs.evolve(result, warnings=stored.read(arrays=False).warnings)
 
 
-class _Notes(NamedTuple):
-    """What a job says beside its numbers, also where it fails: it may well explain the failure."""
-
-    warnings: list[str]
-    conventions: dict[str, str]
-
-
 def _measured(
-    job: Job, folder: Path, pool: Pool | None, device: Device, notes: _Notes
+    job: Job, context: Context, folder: Path
 ) -> tuple[Result, Failure | None, ResultRecord]:
     """The result of the probe, or why it failed; and what else the record holds."""
-    settings = job.settings
+    settings, device = job.settings, context.device
     try:
         with (
             # Standard output is for results, or for JSON lines.
             contextlib.redirect_stdout(sys.stderr),
-            isolated(settings, device, notes.warnings.append),
-            time_limit(settings.time_limit, JobFolder.of(folder, job.id).path),
+            isolated(settings, device, context.warn),
+            time_limit(settings.time_limit, folder),
         ):
-            context = Context(job, folder, device=device, pool=pool)
-            context.warnings, context.conventions = notes
             result = _measure(job, context)
             # Read while the policy is in force: outside it the flags are the caller's.
             return result, None, {**_inputs(context), "policy": recorded_policy(device)}
@@ -128,9 +124,7 @@ def store_result(
     result: Result,
     *,
     failure: Failure | None = None,
-    seconds: float = 0.0,
     extra: ResultRecord | None = None,
-    device: Device = CPU,
 ) -> Result:
     """Write a result with everything that says what was measured on what.
 
@@ -139,9 +133,7 @@ def store_result(
         folder: The run folder.
         result: What the probe returned.
         failure: Why it failed, if it did.
-        seconds: How long it took.
         extra: What else the record holds.
-        device: Where it ran.
 
     Returns:
         The result as it was written.
@@ -152,10 +144,10 @@ def store_result(
         "id": job.id,
         "key": job.key,
         **job.record,
+        "cost": {"seconds": 0.0, "peak_memory_bytes": peak_memory()},
         **(extra or {}),
         "error": failure.text if failure else None,
         "traceback": failure.details if failure else None,
-        "cost": {"seconds": round(seconds, 3), "peak_memory_bytes": peak_memory(device)},
     }
     result = attrs.evolve(result, record=record)
     if failure:
@@ -174,14 +166,15 @@ def _measure(job: Job, context: Context) -> Result:
     component = job.probe.component
     what = f"probe {component.name!r}"
     measure = resolve(component.target, what)
-    started = time.perf_counter()
     result = call_probe(job, measure, context)
     if not isinstance(result, Result):
         raise Error(f"{what} must return a penchant.Result, found {type(result).__name__}")
     result.check()
     for text in mistakes(job.probe, result):
         context.warn(text)
-    _advise(job, context, time.perf_counter() - started)
+    for bound in job.choices:
+        for name in bound.unidentified:
+            context.warn(f"{name} cannot be identified, so the job is computed every time")
     return result
 
 
@@ -197,24 +190,14 @@ def _by_state(measure: Measure, context: Context) -> Result:
     """Every state of a trajectory, each as the trained network of the context it is given."""
     tell = context.progress(len(context.steps), "states")
     results: list[Result] = []
-    for narrower in context._states():
+    for state in range(len(context.steps)):
+        narrower = context._in(attrs.evolve(context._scope, state=state))
         result = measure(narrower.options, narrower)
         if not isinstance(result, Result):
             return result
         results.append(result)
         tell(len(results))
     return stacked(results, context.steps)
-
-
-def _advise(job: Job, context: Context, seconds: float) -> None:
-    """Warn of a single shard that took long, and of components that cannot be identified."""
-    cores = os.cpu_count() or 1
-    single = context._counts["shards"] == 1
-    if single and cores > job.settings.threads and seconds > WORTH_ADVICE:
-        context.warn(f"the job has a single shard: --threads {cores} would use more cores")
-    for component in job.choices:
-        for name in component.unidentified:
-            context.warn(f"{name} cannot be identified, so the job is computed every time")
 
 
 def _inputs(context: Context) -> ResultRecord:

@@ -1,4 +1,4 @@
-"""Checkpoints: a training is done once per run, saved, and resumed after a kill.
+"""Trainings: done once per run, saved as checkpoints, and resumed after a kill.
 
 A checkpoint's name ends in a checksum of its content, so that a damaged one is noticed, quarantined
 and trained again.
@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from penchant.components.training import Training
@@ -18,8 +18,11 @@ from penchant.errors import Error
 from penchant.results.files import atomic, checksum, read_tensors, set_aside, sweep
 
 if TYPE_CHECKING:
-    from penchant_numerics.data import Data
+    from penchant_numerics.data import Data, Samples
     from torch import nn
+
+# a training -> its network, samples to judge by
+Finished: TypeAlias = "Callable[[Training], tuple[nn.Module, Samples]]"
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _WRITTEN = "written"  # a checkpoint that is whole and has no name yet
@@ -40,14 +43,9 @@ class Checkpoints:
     def states(
         self, make: Callable[[], nn.Module], steps: Sequence[int] | None
     ) -> Iterator[tuple[int, nn.Module]]:
-        """Yield (step, network) for these steps in order; by default the last.
+        """Yield (step, network) for these steps in order, by default the last.
 
-        Args:
-            make: Makes the network as it is before training.
-            steps: Requested steps; after an early stop later ones are left out.
-
-        Yields:
-            The step, and a network of its own.
+        After an early stop later steps are left out. `make` makes the network before training.
         """
         total = self.training.total_steps(len(self.data.train.inputs))
         requested = [total] if steps is None else sorted(set(steps))
@@ -148,3 +146,28 @@ def _on_host(value: Any) -> Any:
     if hasattr(value, "detach"):
         return value.detach().cpu()
     return value
+
+
+def best_rate(training: Training, finished: Finished) -> tuple[Training, str]:
+    """The training with the learning rate of the smallest test error, the first of equals.
+
+    A rate at which training diverges has lost, nothing more. Also returns a sentence about it.
+    """
+    from penchant_numerics.chance import error_on
+
+    errors: list[tuple[float, Training]] = []
+    for rate in training.learning_rates:
+        single = attrs.evolve(training, learning_rate=rate, learning_rates=())
+        try:
+            network, samples = finished(single)
+        except FloatingPointError:
+            continue
+        errors.append((error_on(network, samples, single.loss), single))
+    count = len(training.learning_rates)
+    if not errors:
+        raise Error(f"training diverged at every one of {count} learning rates")
+    # By the error alone: recipes of equal error cannot be ordered.
+    error, best = min(errors, key=lambda pair: pair[0])
+    diverged = count - len(errors)
+    lost = f", {diverged} of which diverged" if diverged else ""
+    return best, f"{best.learning_rate:g}, smallest test error ({error:.4g}) of {count} rates{lost}"

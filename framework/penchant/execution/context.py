@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import attrs
 from penchant.components.component import Architecture, Component
@@ -20,26 +20,17 @@ from penchant.components.roles import Role, role_of
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.execution import progress
-from penchant.execution.checkpoints import Checkpoints
-from penchant.execution.devices import Device, resolve_device
+from penchant.execution.checkpoints import Checkpoints, Finished, best_rate
+from penchant.execution.devices import resolve_device
 from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, write_counts
-from penchant.execution.mapping import Map, Pool, SerialPool, mapped
+from penchant.execution.mapping import Map, Pool, mapped
 from penchant.execution.networks import BoundArchitecture, load_weights
-from penchant.execution.shards import (
-    Scope,
-    Shard,
-    ShardStore,
-    json_like,
-    ranges,
-    shared_arrays,
-)
-from penchant.execution.training import Finished, best_rate
+from penchant.execution.shards import Scope, json_like, ranges, shared_arrays
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Registration
-from penchant.results.job_folder import JobFolder
 from penchant.seeds import derive
 
 if TYPE_CHECKING:
@@ -51,14 +42,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")  # what estimators of a role return
 EMBEDDED = 256  # samples that go through the first layers of a network at once
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
-
-
-class _Held(NamedTuple):
-    """Samples of a job: how often they were written to, and the shape of the dataset's inputs."""
-
-    data: Data
-    write_counts: tuple[int, ...]
-    whole_shape: tuple[int, ...]
 
 
 class Context:
@@ -81,24 +64,23 @@ class Context:
         job: Job,
         folder: Path,
         *,
-        device: Device | None = None,
+        device: torch.device | None = None,
         pool: Pool | None = None,
     ) -> None:
         import torch
 
         self._job = job
         self._folder = folder
-        self._pool = pool or SerialPool()
+        self._pool = pool
         self._inside = False  # true in the context that a shard is given
         self._scope = Scope()
         # Shared by all narrower contexts of this one.
         self._counts = {"shards": 0}
-        self._samples: dict[tuple[str | None, int | None], _Held] = {}
+        self._samples: dict[tuple[str | None, int | None], tuple[Data, tuple[int, ...]]] = {}
         self._reported = 0.0
         self.seed = job.seed
         self.training: Training | None = job.probe.training
-        self._device = device or resolve_device(job.settings.device)
-        self.device = self._device.torch
+        self.device = device or resolve_device(job.settings.device)
         self.dtype: torch.dtype = getattr(torch, job.settings.dtype)
         self.shared: Mapping[str, Any] = {}
         self.warnings: list[str] = []
@@ -169,12 +151,12 @@ class Context:
             other.__dict__.pop(name, None)
         return other
 
-    def _for_shard(self, scope: Scope) -> Context:
+    def _for_shard(self) -> Context:
         """The context of a shard: data and networks are shared with others, warnings are not."""
-        context = self._in(scope)
+        context = copy.copy(self)
         context._inside = True
         # Shards inside a shard are done where it runs: workers start no workers.
-        context._pool = SerialPool()
+        context._pool = None
         context._counts = {"shards": 0}
         context.warnings = []
         context.conventions = {}
@@ -199,45 +181,48 @@ class Context:
     @property
     def data(self) -> Data:
         """Train and test samples of the job's dataset on the device, and the number of classes."""
-        return self._held().data
+        return self._data(self._begins_at)
 
-    def _held(self) -> _Held:
-        """The samples, loaded once for all contexts of the job."""
+    def _data(self, layer: str | None) -> Data:
+        """Samples, or a layer's outputs for them, loaded once for all contexts of the job."""
         dataset = self._job.dataset
         if dataset is None:
             raise Error(f"the probe {self._job.probe.label!r} was given no dataset")
-        # Where networks begin at a layer, samples are its outputs, and each state has its own.
-        layer = self._begins_at
+        # Each state of a trajectory has outputs of its own.
         key = (layer, self._scope.state if layer else None)
-        held = self._samples.get(key)
-        # Samples that were written to are loaded again: a probe never sees another's changes.
-        if held is None or held.write_counts != write_counts(held.data):
-            data = whole = self._load(dataset)
-            if layer:
-                data = self._embedded(whole, layer)
-            held = self._samples[key] = _Held(data, write_counts(data), whole.shape)
-        return held
+        if key in self._samples:
+            data, counts = self._samples[key]
+            # Samples that were written to are loaded again: a probe never sees another's changes.
+            if counts == write_counts(data):
+                return data
+        data = self._embedded(self._data(None), layer) if layer else self._load(dataset)
+        self._samples[key] = data, write_counts(data)
+        return data
+
+    @property
+    def _own_architecture(self) -> BoundComponent[Architecture] | None:
+        """The architecture that the experiment names; None where the scope has another one."""
+        return self._job.architecture if self._scope.architecture is None else None
 
     @property
     def _begins_at(self) -> str | None:
         """The layer at which the job's networks begin; None where they are whole."""
-        bound = self._job.architecture
-        if bound is None or self._scope.architecture is not None or self._job.dataset is None:
+        own = self._own_architecture
+        if own is None or self._job.dataset is None:
             return None
-        return getattr(bound.component, "inputs_from", None)
+        return getattr(own.component, "inputs_from", None)
 
     def _embedded(self, data: Data, layer: str) -> Data:
         """Samples as the outputs of the layer at which networks begin."""
         import torch
 
-        bound = self._job.architecture
-        assert bound is not None
         if self.network_kind == "trajectory":
             raise Error("inputs_from needs one network, found a trajectory that is followed")
-        network = self._bound(bound.component, data.shape, data.outputs)(0)
-        network = self._filled(self._on_device(network), self._scope.state or 0)
+        network = self._on_device(self._bound(data.shape, data.outputs)(0))
+        network = self._filled(network, self._scope.state or 0)
         self.conventions["inputs"] = f"outputs of the layer {layer!r} for the dataset's inputs"
-        if bound.network_kind == "fresh":
+        own = self._own_architecture
+        if own is not None and own.network_kind == "fresh":
             self.conventions["inputs"] += ", in the first network"
         embed = cast("Callable[[Tensor], Tensor]", network.embed)
 
@@ -255,9 +240,7 @@ class Context:
 
     def _load(self, dataset: BoundComponent[Component]) -> Data:
         name = dataset.component.name
-        # Of the seed and the name alone: every probe of a run sees the same samples.
-        generator = self._generator("dataset", name)
-        data = loaded(dataset, generator, seed=self.seed, device=self.device, dtype=self.dtype)
+        data = loaded(dataset, seed=self.seed, device=self.device, dtype=self.dtype)
         for convention, text in data.conventions.items():
             self.conventions[f"{name}: {convention}"] = text
         for warning in data.warnings:
@@ -267,36 +250,24 @@ class Context:
     @functools.cached_property
     def architecture(self) -> BoundArchitecture:
         """The bound architecture: a callable index -> module, with `shape` and `outputs`."""
-        bound = self._job.architecture
-        component = self._scope.architecture or (bound.component if bound else None)
-        if component is None:
-            raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
         shape, outputs = self._scope.shape, self._scope.outputs
         # What the scope does not replace comes from the dataset, else from the settings.
         if shape is None or outputs is None:
             source = self.data if self._job.dataset else self._job.settings
             shape = source.shape if shape is None else shape
             outputs = source.outputs if outputs is None else outputs
-        built_for = self._held().whole_shape if self._begins_at else None
-        return self._bound(component, shape, outputs, built_for)
+        bound = self._bound(shape, outputs)
+        return attrs.evolve(bound, built_for=self._data(None).shape) if self._begins_at else bound
 
-    def _bound(
-        self,
-        component: Architecture,
-        shape: Sequence[int],
-        outputs: int,
-        built_for: tuple[int, ...] | None = None,
-    ) -> BoundArchitecture:
-        bound = self._job.architecture
-        replaced = bound is None or self._scope.architecture is not None
+    def _bound(self, shape: Sequence[int], outputs: int) -> BoundArchitecture:
+        own, component = self._own_architecture, self._scope.architecture
+        if own is not None:
+            component = own.component
+        if component is None:
+            raise Error(f"the probe {self._job.probe.label!r} was given no architecture")
+        label = component.name if own is None else own.label
         return BoundArchitecture(
-            with_arrays(component),
-            component.name if bound is None or replaced else bound.label,
-            tuple(shape),
-            outputs,
-            seed=self.seed,
-            first=self._scope.first,
-            built_for=built_for,
+            with_arrays(component), label, tuple(shape), outputs, self.seed, self._scope.first
         )
 
     @property
@@ -334,10 +305,10 @@ class Context:
         Where a trajectory is measured state by state, each state is one "trained" network. A
         network that is trained further is "fresh": it begins with weights of the user's.
         """
-        bound = self._job.architecture
-        if bound is None or self._scope.architecture is not None or self._job.probe.trains_further:
+        own = self._own_architecture
+        if own is None or self._job.probe.trains_further:
             return "fresh"
-        return "trained" if self._scope.state is not None else bound.network_kind
+        return "trained" if self._scope.state is not None else own.network_kind
 
     def trained(self, steps: Sequence[int] | None = None) -> Iterator[tuple[int, nn.Module]]:
         """Yield (step, network) along the training of this architecture, dataset and seed.
@@ -366,13 +337,14 @@ class Context:
         if not self.steps:
             yield 0, self._untrained()
             return
-        numbers: Sequence[int] = range(len(self.steps))
+        chosen = self.steps if steps is None else sorted(set(steps))
         if self._scope.state is not None:
-            numbers = [self._scope.state]
-        elif steps is not None:
-            numbers = [_number_of(step, self.steps) for step in sorted(set(steps))]
-        for number in numbers:
-            yield self.steps[number], self._filled(self.network(), number)
+            chosen = [self.steps[self._scope.state]]
+        for step in chosen:
+            if step not in self.steps:
+                listed = ", ".join(map(str, self.steps))
+                raise Error(f"the trajectory has no step {step}; there are {listed}")
+            yield step, self._filled(self.network(), self.steps.index(step))
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -380,11 +352,6 @@ class Context:
         bound = self._job.architecture
         weights = bound.weights if bound is not None else None
         return weights.steps or () if weights is not None else ()
-
-    def _states(self) -> Iterator[Context]:
-        """A context for every state of the trajectory, in which it is the trained network."""
-        for number in range(len(self.steps)):
-            yield self._in(attrs.evolve(self._scope, state=number))
 
     def _untrained(self) -> nn.Module:
         """The network that training begins with: number 0, or the user's own."""
@@ -543,18 +510,11 @@ class Context:
             items = ranges(networks, shard_size)
         assert items is not None
         arrays, digest = shared_arrays(shared)
-        # Numbered through all maps of the job: the number names the shard's file.
+        # Numbered through all maps of the job.
         first = self._counts["shards"]
-        shards = [
-            Shard(number, function, json_like(item, function), self._scope)
-            for number, item in enumerate(items, first)
-        ]
-        self._counts["shards"] += len(shards)
-        store = None
-        if not self._inside:
-            folder = JobFolder.of(self._folder, self._job.id).shards
-            store = ShardStore(folder, self._job.key, digest)
-        return mapped(Map(self, arrays, store), shards)
+        self._counts["shards"] += len(items)
+        items = [json_like(item, function) for item in items]
+        return mapped(Map(self, function, items, first, arrays, digest))
 
     # Random numbers, progress, warnings.
 
@@ -563,12 +523,11 @@ class Context:
 
         Options never enter, so that more networks extend fewer.
         """
-        return self._generator(self._job.probe.component.name, *self._scope.keys, *keys)
-
-    def _generator(self, *keys: object) -> torch.Generator:
         import torch
 
-        return torch.Generator(device="cpu").manual_seed(derive(self.seed, *keys))
+        probe = self._job.probe.component.name
+        seed = derive(self.seed, probe, *self._scope.keys, *keys)
+        return torch.Generator(device="cpu").manual_seed(seed)
 
     def progress(self, total: int, what: str) -> Callable[[int], None]:
         """Report progress: call what this returns with how many are done."""
@@ -579,8 +538,8 @@ class Context:
         if self._inside and what == "shards":
             return  # a map inside a shard is not what the job counts
         now = time.monotonic()
-        # The last report of a count is always sent, so that it ends at its total.
-        if done < total and now - self._reported < SECONDS_BETWEEN_REPORTS:
+        # The first report of a count is always sent, and the last, so that it ends at its total.
+        if 0 < done < total and now - self._reported < SECONDS_BETWEEN_REPORTS:
             return
         self._reported = now
         progress.report({"job": self._job.id, "what": what, "done": done, "total": total})
@@ -589,11 +548,3 @@ class Context:
         """Store a warning with the result and show it; the same text once."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-
-def _number_of(step: int, steps: Sequence[int]) -> int:
-    """The number of the state at a step."""
-    if step not in steps:
-        listed = ", ".join(map(str, steps))
-        raise Error(f"the trajectory has no step {step}; there are {listed}")
-    return list(steps).index(step)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import attrs
 from penchant.errors import Error
 from penchant.experiments.settings import Settings
 
@@ -13,44 +12,8 @@ if TYPE_CHECKING:
     import torch
 
 
-@attrs.frozen
-class Device:
-    """Where a job computes: a CPU, or one of the GPUs of a machine.
-
-    Attributes:
-        kind: "cpu", "cuda", or the name of a device that a test emulates.
-        index: Its number, where it has one.
-    """
-
-    kind: str
-    index: int | None = None
-
-    def __str__(self) -> str:
-        return self.kind if self.index is None else f"{self.kind}:{self.index}"
-
-    @property
-    def is_cuda(self) -> bool:
-        """Is it a GPU?"""
-        return self.kind == "cuda"
-
-    @property
-    def torch(self) -> torch.device:
-        """The same device for torch."""
-        import torch
-
-        return torch.device(str(self))
-
-
-CPU = Device("cpu")
-
-
-def resolve_device(setting: str, worker: int = 0) -> Device:
-    """The device of a worker; without a number, worker i takes CUDA device i.
-
-    Args:
-        setting: What the experiment says: auto, cpu, cuda or cuda:N.
-        worker: The worker's number.
-    """
+def resolve_device(setting: str, worker: int = 0) -> torch.device:
+    """The device of a worker: auto, cpu, cuda or cuda:N; without a number, worker i takes i."""
     import torch
 
     if setting == "auto":
@@ -58,19 +21,18 @@ def resolve_device(setting: str, worker: int = 0) -> Device:
     kind, _, number = setting.partition(":")
     if kind not in _kinds() or (number and not number.isdigit()):
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {setting!r}")
-    index = int(number) if number else None
     if kind != "cuda":
-        return Device(kind, index)
+        return torch.device(setting)
     if not torch.cuda.is_available():
         from penchant_numerics import gpus
 
         reason = gpus.obstacle(gpus.known())
         raise Error(f"device {setting!r} is not available: {reason}; or use device = 'cpu'")
     count = torch.cuda.device_count()
-    if index is not None and index >= count:
+    if number and int(number) >= count:
         available = f"there are {count} CUDA devices, numbered from 0"
         raise Error(f"device {setting!r} is not available: {available}")
-    return Device(kind, worker % count if index is None else index)
+    return torch.device(kind, int(number) if number else worker % count)
 
 
 def _kinds() -> tuple[str, ...]:
@@ -86,7 +48,7 @@ def job_device(setting: str) -> tuple[str, dict[str, str]]:
     """What the keys of jobs say of a setting: the kind of device, and which GPU."""
     from penchant_numerics import gpus
 
-    kind = resolve_device(setting).kind
+    kind = resolve_device(setting).type
     # Workers share all devices of a kind unless one is named.
     return kind, gpus.identity(setting if ":" in setting else kind)
 
@@ -95,7 +57,7 @@ def default_workers(settings: Settings) -> int:
     """Number of workers where none is given: one per core, on CUDA `per_device` per GPU."""
     import torch
 
-    if not resolve_device(settings.device).is_cuda:
+    if resolve_device(settings.device).type != "cuda":
         return os.cpu_count() or 1
     # A device that is named by its number is one; without a number all are used.
     devices = 1 if settings.device.startswith("cuda:") else torch.cuda.device_count()

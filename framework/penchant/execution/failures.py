@@ -14,33 +14,18 @@ from penchant.errors import Error
 
 @attrs.frozen
 class Failure:
-    """Why a job or shard has no result.
+    """Why a job has no result."""
 
-    Attributes:
-        text: The reason in a sentence.
-        details: The traceback, where it helps.
-    """
-
-    text: str
-    details: str | None = None
+    text: str  # the reason in a sentence
+    details: str | None = None  # the traceback, where it helps
 
 
 class TimeLimitError(BaseException):
     """A job took longer than `time_limit`; no probe can catch it by accident."""
 
 
-class ShardError(Exception):
-    """What a shard raised in another worker."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.text)
-        self.failure = failure
-
-
 def failure_of(problem: BaseException, component: type[Component]) -> Failure:
     """What an error in the code of a component says to the user."""
-    if isinstance(problem, ShardError):
-        return problem.failure
     details = "".join(traceback.format_exception(problem))
     if isinstance(problem, (Error, TimeLimitError)):
         # A mistake that the user can correct needs no traceback, unless her own code raised it.
@@ -54,12 +39,7 @@ def failure_of(problem: BaseException, component: type[Component]) -> Failure:
 def authors_line(problem: BaseException, target: Any) -> str:
     """The last line of the package, or script, of a function on the way to an error.
 
-    Args:
-        problem: The error.
-        target: The function, or its name.
-
-    Returns:
-        Such as "probes/sharpness.py:19"; empty where the error came from elsewhere.
+    Such as "probes/sharpness.py:19"; empty where the error came from elsewhere.
     """
     if isinstance(target, str):
         module = target.partition(":")[0]

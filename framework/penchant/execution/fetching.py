@@ -26,14 +26,7 @@ def fetch(experiment: Experiment) -> None:
 
 
 def check_files(jobs: Sequence[Job]) -> None:
-    """Refuse jobs whose data are not there: once per dataset, not once per job.
-
-    Args:
-        jobs: The jobs that are about to run.
-
-    Raises:
-        Error: What each dataset says of its missing files.
-    """
+    """Refuse jobs whose data are not there: once per dataset, not once per job."""
     # One component for all jobs of a dataset.
     datasets = {id(job.dataset.component): job.dataset.component for job in jobs if job.dataset}
     problems = {name: _problem(component) for name, component in datasets.items()}

@@ -72,12 +72,7 @@ def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
 
 
 def mistakes(probe: BoundProbe, result: Result) -> Iterator[str]:
-    """Sentences about names that are not declared, and about missing standard errors.
-
-    Args:
-        probe: The probe with its options and estimators.
-        result: What it returned.
-    """
+    """Sentences about names that are not declared, and about missing standard errors."""
     cls, options = type(probe.component), probe.component.options()
     roles = probe.estimator_labels
     yield from _undeclared("quantity", filled(cls.quantities, options, roles), result.quantities)

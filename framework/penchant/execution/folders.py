@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-import attrs
 from penchant.errors import Error
 from penchant.execution.limits import forget
 from penchant.execution.tasks import Claim, Queue
@@ -37,23 +36,10 @@ class CommandRecord(TypedDict):
     keys: str
 
 
-@attrs.frozen
-class Session:
-    """A command at work in a folder.
-
-    Attributes:
-        queue: The tasks of the folder.
-        command: The command's name.
-        others: Descriptions of the commands that were at work when it came.
-    """
-
-    queue: Queue
-    command: str
-    others: list[str]
-
-
 @contextlib.contextmanager
-def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Session]:
+def joined(
+    folder: Path, jobs: list[Job], *, fresh: bool = False
+) -> Iterator[tuple[str, list[str]]]:
     """Work in a folder, alone or with other commands that run the same jobs with the same code.
 
     Args:
@@ -62,7 +48,7 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
         fresh: Move an old run aside.
 
     Yields:
-        What the command needs to know of the others.
+        A name for this command, and descriptions of those that were at work when it came.
     """
     if fresh and folder.exists():
         _move_aside(folder)
@@ -82,10 +68,10 @@ def joined(folder: Path, jobs: list[Job], *, fresh: bool = False) -> Iterator[Se
             _remove_failures(folder, jobs)
         queue.make()
         write_json(path, record)
-        claim = Claim.take(path, 0, command)
+        claim = Claim.take(path)
         assert claim is not None
     try:
-        yield Session(queue, command, [_named(other) for other in others])
+        yield command, [_named(other) for other in others]
     finally:
         # Do not mask the error of a disk that refuses everything.
         with contextlib.suppress(OSError, Error), _locked(folder):
@@ -111,7 +97,7 @@ def _at_work(queue: Queue) -> list[CommandRecord]:
     """The commands that hold their locks; records of others are removed."""
     commands = []
     for path in (queue.path / "commands").glob("*"):
-        claim = Claim.take(path, 0, "")
+        claim = Claim.take(path)
         if claim is None:
             commands.append(cast("CommandRecord", read_json(path)))
         else:

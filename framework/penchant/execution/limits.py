@@ -24,6 +24,28 @@ class TerminatedError(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
+def raising(number: int, error: BaseException) -> Iterator[None]:
+    """Raise an error in the middle of whatever runs when a signal comes."""
+    # Signals reach the main thread only.
+    if not _in_main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise error
+
+    before = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
 def time_limit(seconds: float | None, folder: Path) -> Iterator[None]:
     """Raise in the middle of whatever runs when the time is over.
 
@@ -34,23 +56,13 @@ def time_limit(seconds: float | None, folder: Path) -> Iterator[None]:
     if seconds is None or not _in_main_thread():
         yield
         return
-
-    def over(signum: int, frame: FrameType | None) -> None:
-        raise TimeLimitError(_too_long(seconds))
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        with _watched(seconds, folder) if is_expendable() else contextlib.nullcontext():
+    watched = _watched(seconds, folder) if is_expendable() else contextlib.nullcontext()
+    with raising(signal.SIGALRM, TimeLimitError(_too_long(seconds))), watched:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
             yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _in_main_thread() -> bool:
-    """Signals reach the main thread only."""
-    return threading.current_thread() is threading.main_thread()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _too_long(seconds: float) -> str:
@@ -84,20 +96,3 @@ def overdue(seconds: float | None, folder: Path) -> Failure | None:
 def forget(folder: Path) -> None:
     """Give a job that was overdue in an earlier run its time again."""
     (folder / _OVERDUE).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM, which clusters send before they kill, stops a run in good order."""
-    if not _in_main_thread():
-        yield
-        return
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise TerminatedError("terminated")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -9,6 +9,7 @@ from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent
+from penchant.seeds import derive
 
 if TYPE_CHECKING:
     import torch
@@ -28,19 +29,13 @@ _latest: list[_Loaded] = []  # the one dataset that this process holds
 
 
 def loaded(
-    dataset: BoundComponent[Component],
-    generator: torch.Generator,
-    *,
-    seed: int,
-    device: torch.device,
-    dtype: torch.dtype,
+    dataset: BoundComponent[Component], *, seed: int, device: torch.device, dtype: torch.dtype
 ) -> Data:
     """The samples of a dataset on a device, in a precision, as if it had just been loaded.
 
     Args:
         dataset: The dataset, and where it comes from.
-        generator: A generator of the seed and the dataset's name.
-        seed: The seed, which tells one loaded dataset from another.
+        seed: The seed; with the dataset's name it decides which samples are drawn.
         device: Where the samples go.
         dtype: The precision of inputs.
 
@@ -62,15 +57,18 @@ def loaded(
         for latest in _latest:
             if latest.key == key and digest(_tensors(latest.data)) == latest.digest:
                 return latest.data
-    data = _load(dataset.component, generator).to(device, dtype)
+    data = _load(dataset.component, seed).to(device, dtype)
     # The one before is dropped: jobs are ordered so that neighbours share a dataset.
     _latest[:] = [_Loaded(key, data, digest(_tensors(data)))]
     return data
 
 
-def _load(component: Component, generator: torch.Generator) -> Data:
+def _load(component: Component, seed: int) -> Data:
+    import torch
     from penchant_numerics.data import as_data
 
+    # Of the seed and the name alone: every probe of a run sees the same samples.
+    generator = torch.Generator(device="cpu").manual_seed(derive(seed, "dataset", component.name))
     what = f"dataset {component.name!r}"
     load = resolve(component.target, what)
     check_parameters(load, component.parameters, what)

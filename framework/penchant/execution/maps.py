@@ -1,19 +1,17 @@
 """Published maps: shards of a running job that any worker may do.
 
 A map is a folder of its own: `map.json` names the function and holds the items, `shared.npz` what
-they share, and `locks` the locks of its shards; nothing is pickled. `failed.json` is written when
-one of them has failed. The folder is removed when the job has all answers.
+they share, and `shards` a byte for every shard, its lock and state; nothing is pickled. The folder
+is removed when the job has all answers.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import random
 import secrets
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -22,19 +20,15 @@ import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
 from penchant.execution.context import Context
-from penchant.execution.devices import Device
-from penchant.execution.failures import Failure, ShardError, failure_of
 from penchant.execution.mapping import Map
-from penchant.execution.shards import Arrays, Scope, Shard, ShardStore, check_sendable
-from penchant.execution.tasks import PAUSE, Claim, Queue
+from penchant.execution.shards import Scope
+from penchant.execution.tasks import DONE, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
-from penchant.results.job_folder import JobFolder
 
 if TYPE_CHECKING:
-    from penchant.execution.worker import Worker
+    import torch
 
-WAITING, BEGUN, DONE = b"\0", b"\1", b"\2"  # states of a shard
 MOST_TRIED = 8  # locks that a worker tries before it waits
 order = random.SystemRandom()  # workers are forked: with a seed they would all have one order
 
@@ -45,126 +39,73 @@ class MapRecord(TypedDict):
     schema: int
     job: str
     key: str
-    digest: str  # of what the shards share
     function: str  # module:name
     scope: dict[str, Any]  # fields of `Scope`, JSON-like
-    shards: list[tuple[int, dict[str, Any]]]  # number and item
+    items: list[dict[str, Any]]
+    first: int  # number of the first shard
+    digest: str  # of what the shards share
 
 
-class FailureRecord(TypedDict):
-    """What a shard raised, as `failed.json` holds it."""
-
-    schema: int
-    text: str
-    details: str | None
-    expected: bool  # was it a `penchant.Error`?
-
-
+@attrs.define(eq=False)
 class PublishedMap:
-    """Shards that several workers do, each of them taken by one at a time.
+    """A map whose shards several workers do, each of them taken by one at a time.
 
-    `states` has one byte per shard, which says where to look: not begun, begun, or done. It is a
-    hint: what holds is the lock of a shard and the file of its answer. A worker reads it in one
-    piece and goes on from its own position, so that looking for a shard costs the same however many
-    shards and workers there are.
+    A worker reads the states of all shards in one piece and goes on from its own position, so that
+    looking for a shard costs the same however many shards and workers there are. What was read is a
+    hint: what holds is the state under the lock, and the file of the answer.
     """
 
-    def __init__(
-        self, queue: Queue, path: Path, job: Job, store: ShardStore, shards: list[Shard]
-    ) -> None:
-        self.queue = queue
-        self.path = path
-        self.job = job
-        self.store = store
-        self.shards = shards
-        self.position = 0  # where it looks for the next shard
+    path: Path
+    map: Map
+    position: int = 0  # where it looks for the next shard
 
-    def take(self, worker: str, attempts: int) -> tuple[Shard, Claim] | None:
-        """Take a shard that is free; None where there is none, or the map has gone.
+    @property
+    def job(self) -> Job:
+        """The job whose shards these are."""
+        return self.map.context._job
 
-        Args:
-            worker: The worker that takes it.
-            attempts: How often a shard may crash its worker.
+    def take(self, states: Sequence[int]) -> Claim | None:
+        """Take a shard in one of these states, the first of them first.
+
+        None where there is none that no other worker has, or the map has gone.
         """
+        path = self.path / "shards"
         with contextlib.suppress(FileNotFoundError):
-            for position in self._candidates((self.path / "states").read_bytes()):
-                shard = self.shards[position]
-                claim = Claim.take(self.path / "locks", position, worker)
+            for shard in self._candidates(path.read_bytes(), states):
+                claim = Claim.take(path, shard)
                 if claim is None:
                     continue
-                if self._may_begin(shard, claim, attempts):
-                    claim.begin()
-                    self._mark(claim, BEGUN)
-                    self.position = position + 1
-                    return shard, claim
+                # Its last worker may have died between the answer and the end of the shard.
+                if self.map.has(shard):
+                    claim.finish()
+                # A network file system may show a state too late, but reads it anew for a lock.
+                elif claim.state in states:
+                    self.position = shard + 1
+                    return claim
                 claim.release()
         return None
 
-    def _candidates(self, states: bytes) -> Iterator[int]:
-        """Positions to try: the next one that is not begun, else some that others have begun."""
+    def _candidates(self, now: bytes, states: Sequence[int]) -> Iterator[int]:
+        """Shards to try: the next one in a state, then some others in it."""
         start = self.position
-        for state in (WAITING, BEGUN):
+        for state in states:
             for _ in range(MOST_TRIED):
-                position = states.find(state, start)
-                if position < 0:
-                    position = states.find(state)
-                if position < 0:
+                shard = now.find(state, start)
+                if shard < 0:
+                    shard = now.find(state)
+                if shard < 0:
                     break
-                yield position
+                yield shard
                 # Another worker was faster: go on elsewhere.
-                start = order.randrange(len(states))
+                start = order.randrange(len(now))
 
-    def _mark(self, claim: Claim, state: bytes) -> None:
-        with contextlib.suppress(FileNotFoundError), open(self.path / "states", "r+b") as file:
-            file.seek(claim.number)
-            file.write(state)
-
-    def finish(self, claim: Claim) -> None:
-        """Note that a shard is done."""
-        self._mark(claim, DONE)
-        claim.finish(done=True)
-
-    def _may_begin(self, shard: Shard, claim: Claim, attempts: int) -> bool:
-        # Another worker may have done it in the meantime. A network file system may show its answer
-        # too late, but reads the slot anew when it is locked.
-        if claim.is_done or self.store.has(shard):
-            self._mark(claim, DONE)
-            return False
-        if len(claim.attempts) >= attempts:
-            self.fail(Error(self.queue.crash_of(f"shard {shard.number}", claim)))
-            return False
-        return True
-
-    def fail(self, error: BaseException) -> None:
-        """Tell the job that one of its shards has failed."""
-        failure = failure_of(error, type(self.job.probe.component))
-        record: FailureRecord = {
-            "schema": SCHEMA,
-            "text": failure.text,
-            "details": failure.details,
-            "expected": isinstance(error, Error),
-        }
-        if self.is_open():
-            _write(self.path / "failed.json", record)
-
-    def check(self) -> None:
-        """Raise what one of the shards has raised."""
-        path = self.path / "failed.json"
-        if not path.exists():
-            return
-        record = cast("FailureRecord", read_json(path))
-        if record["expected"]:
-            raise Error(record["text"])
-        raise ShardError(Failure(record["text"], record["details"]))
-
-    def open(self, device: Device) -> Map:
-        """What a worker that is not the job's own needs for its shards."""
-        shared = read_arrays(self.path / "shared.npz") if self.store.shared else {}
-        return Map(Context(self.job, self.queue.folder, device=device), shared, self.store)
-
-    def is_open(self) -> bool:
-        """Does its job still wait for answers?"""
-        return (self.path / "map.json").exists()
+    def open(self, device: torch.device) -> Map:
+        """The map with what its shards share, for a worker that is not the job's own."""
+        # A context of its own: what it loads is forgotten with it.
+        before = self.map.context
+        context = Context(self.job, before._folder, device=device)._in(before._scope)
+        shared = read_arrays(self.path / "shared.npz") if self.map.digest else {}
+        return attrs.evolve(self.map, context=context, shared=shared)
 
     def close(self) -> None:
         """Let no worker take a shard of it any more."""
@@ -172,100 +113,97 @@ class PublishedMap:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def publish(queue: Queue, shared_map: Map, shards: list[Shard]) -> PublishedMap | None:
-    """Let all workers do the shards of a map.
+class Maps:
+    """The published maps of a queue, as a worker sees them that knows these jobs."""
 
-    Args:
-        queue: Where workers look for it.
-        shared_map: What all shards share.
-        shards: The shards that are missing, by their numbers.
+    def __init__(self, queue: Queue, jobs: dict[str, Job]) -> None:
+        self._queue = queue
+        self._jobs = jobs
+        self._known: dict[str, PublishedMap | None] = {}
 
-    Returns:
-        The map; None where it cannot be written as JSON, for example because an object of the
-        user's own is part of the scope.
-    """
-    job, store = shared_map.context._job, shared_map.store
-    assert store is not None
-    record = _encoded(job, store.shared, shards)
-    if record is None:
+    def publish(self, whole: Map, shards: Sequence[int]) -> PublishedMap | None:
+        """Let all workers do these shards of a map.
+
+        None where it cannot be written as JSON, for example because an object of the user's own is
+        part of the scope.
+        """
+        record = _encoded(whole)
+        if record is None:
+            return None
+        # A name of its own: what a worker remembers of a map never holds for another one.
+        path = self._queue.path / "maps" / f"{record['job']}.{secrets.token_hex(4)}"
+        path.mkdir(parents=True)
+        if whole.shared:
+            write_arrays(path / "shared.npz", whole.shared, durable=False)
+        states = bytearray([DONE]) * len(whole.items)
+        for shard in shards:
+            states[shard] = 0
+        (path / "shards").write_bytes(states)
+        # Written last: a map exists when it is whole.
+        with atomic(path / "map.json", durable=False) as file:
+            file.write(json.dumps(record).encode())
+        return PublishedMap(path, whole)
+
+    def published(self) -> list[PublishedMap]:
+        """All maps, in a random order."""
+        names = self._queue.names("maps")
+        order.shuffle(names)
+        # They are remembered: those of many shards take long to read.
+        self._known = {name: self._known.get(name) or self._opened(name) for name in names}
+        return [each for each in self._known.values() if each is not None]
+
+    def _opened(self, name: str) -> PublishedMap | None:
+        """A map; None where it has gone or is not whole, or its job is another one here."""
+        path = self._queue.path / "maps" / name
+        try:
+            record = cast("MapRecord", read_json(path / "map.json"))
+        except Error:
+            return None
+        job = self._jobs.get(record["job"])
+        if job is None or job.key != record["key"]:
+            return None
+        whole = _decoded(record, Context(job, self._queue.folder))
+        # Elsewhere than other workers, which would all wait for the same locks.
+        start = order.randrange(len(whole.items))
+        return PublishedMap(path, whole, position=start)
+
+    def forget(self, job: Job) -> None:
+        """Remove maps of a worker that died with this job."""
+        for path in (self._queue.path / "maps").glob(f"{job.id}.*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _encoded(whole: Map) -> MapRecord | None:
+    """What other workers need to do the shards of a map; None where it is not JSON-like."""
+    if not sendable(whole.function):
         return None
-    # A name of its own: what a worker remembers of a map never holds for another one.
-    path = queue.path / "maps" / f"{job.id}.{secrets.token_hex(4)}"
-    path.mkdir(parents=True)
-    if shared_map.shared:
-        write_arrays(path / "shared.npz", shared_map.shared, durable=False)
-    (path / "locks").touch()
-    (path / "states").write_bytes(WAITING * len(shards))
-    # Written last: a map exists when it is whole.
-    _write(path / "map.json", record)
-    return PublishedMap(queue, path, job, store, shards)
-
-
-def opened(queue: Queue, name: str, jobs: dict[str, Job]) -> PublishedMap | None:
-    """A map that another worker has published.
-
-    Args:
-        queue: Where it is.
-        name: Its name.
-        jobs: All jobs that are known here.
-
-    Returns:
-        The map; None where it has gone or is not whole, or its job is another one here.
-    """
-    path = queue.path / "maps" / name
-    try:
-        record = cast("MapRecord", read_json(path / "map.json"))
-    except Error:
-        return None
-    job = jobs.get(record["job"])
-    if job is None or job.key != record["key"]:
-        return None
-    store = ShardStore(JobFolder.of(queue.folder, job.id).shards, job.key, record["digest"])
-    shards = _decoded(record)
-    published = PublishedMap(queue, path, job, store, shards)
-    # Elsewhere than other workers, which would all wait for the same locks.
-    published.position = order.randrange(len(shards))
-    return published
-
-
-def forget(queue: Queue, job: Job) -> None:
-    """Remove maps of a worker that died with this job."""
-    for name in queue.maps():
-        owner, _, _ = name.rpartition(".")
-        if owner == job.id:
-            shutil.rmtree(queue.path / "maps" / name, ignore_errors=True)
-
-
-def _encoded(job: Job, digest: str, shards: list[Shard]) -> MapRecord | None:
-    """What other workers need to do these shards; None where it is not JSON-like."""
-    first = shards[0]
-    architecture = first.scope.architecture
-    if not sendable(first.function):
-        return None
-    scope = attrs.asdict(first.scope, recurse=False)
-    if architecture is not None:
-        cls = type(architecture)
-        scope["architecture"] = [f"{cls.__module__}:{cls.__qualname__}", architecture.options()]
+    job, scope = whole.context._job, whole.context._scope
+    fields = attrs.asdict(scope, recurse=False)
+    if scope.architecture is not None:
+        cls = type(scope.architecture)
+        target = f"{cls.__module__}:{cls.__qualname__}"
+        fields["architecture"] = [target, scope.architecture.options()]
     record: MapRecord = {
         "schema": SCHEMA,
         "job": job.id,
         "key": job.key,
-        "digest": digest,
-        "function": f"{first.function.__module__}:{first.function.__qualname__}",
-        "scope": scope,
-        "shards": [(shard.number, _sent(shard.item)) for shard in shards],
+        "function": f"{whole.function.__module__}:{whole.function.__qualname__}",
+        "scope": fields,
+        "items": [_sent(item) for item in whole.items],
+        "first": whole.first,
+        "digest": whole.digest,
     }
     try:
-        sample = json.dumps({**record, "shards": record["shards"][:1]})
-        again = _decoded(json.loads(sample))[0]
+        sample = json.dumps({**record, "items": record["items"][:1]})
+        again = _decoded(json.loads(sample), whole.context)
     except (TypeError, ValueError, Error):
         return None
     # A shard that comes back as something else would be another shard there.
-    return record if again.identity("", "") == first.identity("", "") else None
+    return record if again.path(0) == whole.path(0) else None
 
 
-def _decoded(record: MapRecord) -> list[Shard]:
-    """The shards as the job has them."""
+def _decoded(record: MapRecord, context: Context) -> Map:
+    """The map as its job has it, without what its shards share."""
     function = resolve(record["function"], "a map")
     fields = dict(record["scope"])
     if fields["architecture"] is not None:
@@ -275,8 +213,9 @@ def _decoded(record: MapRecord) -> list[Shard]:
     for name in ("owner", "keys", "shape"):
         if fields[name] is not None:
             fields[name] = tuple(fields[name])
-    scope = Scope(**fields)
-    return [Shard(number, function, _received(item), scope) for number, item in record["shards"]]
+    items = [_received(item) for item in record["items"]]
+    narrower = context._in(Scope(**fields))
+    return Map(narrower, function, items, record["first"], digest=record["digest"])
 
 
 def _sent(item: Any) -> dict[str, Any]:
@@ -288,63 +227,3 @@ def _sent(item: Any) -> dict[str, Any]:
 
 def _received(item: dict[str, Any]) -> Any:
     return range(*item["range"]) if "range" in item else item["item"]
-
-
-def _write(path: Path, record: MapRecord | FailureRecord) -> None:
-    with atomic(path, durable=False) as file:
-        file.write(json.dumps(record).encode())
-
-
-class SharingPool:
-    """Does the shards of a worker's job, and publishes them when other workers are idle.
-
-    A worker with `tend` leaves all shards to others.
-    """
-
-    def __init__(self, worker: Worker, claim: Claim) -> None:
-        self._worker = worker
-        self._claim = claim
-
-    def map(self, shared_map: Map, shards: Sequence[Shard], /) -> Iterator[Arrays]:
-        """Yield the answers of shards in their order, computed here or elsewhere."""
-        worker = self._worker
-        # Refused here, before a worker fails to find it.
-        if worker.tend is not None:
-            check_sendable(shards[0].function)
-        left = collections.deque(shards)
-        published: PublishedMap | None = None
-        try:
-            while left:
-                if published is None and len(left) > 1 and (worker.tend or worker.queue.has_idle()):
-                    published = publish(worker.queue, shared_map, list(left))
-                shard = left.popleft()
-                if published is None:
-                    yield shared_map.compute(shard)
-                else:
-                    yield self._answer(shared_map, published, shard, len(shards))
-                # A job that gets further is not one that crashes.
-                self._claim.forgive()
-        finally:
-            if published is not None:
-                published.close()
-
-    def _answer(self, shared_map: Map, published: PublishedMap, first: Shard, count: int) -> Arrays:
-        """Wait for the answer of a shard; meanwhile do others."""
-        worker = self._worker
-        while not published.store.has(first):
-            published.check()
-            taken = None
-            if worker.tend is None:
-                taken = published.take(worker.name, worker.assignment.attempts)
-            else:
-                worker.tend(count)
-            if taken is None:
-                time.sleep(PAUSE)
-                continue
-            shard, claim = taken
-            with claim:
-                arrays = shared_map.compute(shard)
-                published.finish(claim)
-            if shard is first:
-                return arrays
-        return shared_map.stored(first)

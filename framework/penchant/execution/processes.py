@@ -23,6 +23,7 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 
 from penchant.components.component import Executor
+from penchant.errors import Error
 from penchant.execution.tasks import withdraw_all
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # read by libraries when they are loaded
@@ -144,17 +145,11 @@ def serve(work: bytes, number: int, sender: Connection, environment: dict[str, s
     watch.start()
     try:
         pickle.loads(work)(number)
+    except (Error, OSError) as error:
+        sender.send(error)
     except Exception as error:
-        sender.send(_sendable(error))
-
-
-def _sendable(error: Exception) -> Exception:
-    """An error as it is sent: one of the user's own need not survive pickling."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+        # One of the user's own need not survive pickling.
+        sender.send(Error(f"a worker failed: {type(error).__name__}: {error}"))
 
 
 def _leave(signum: int, frame: types.FrameType | None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
 from typing import TypedDict
 
 from penchant.execution.tasks import Queue
@@ -23,14 +23,9 @@ class Message(TypedDict, total=False):
     total: int
 
 
-class _Here(threading.local):
-    """State of this thread: where its worker reports to, and the command that watches it."""
-
-    reporter: Reporter | None = None
-    look: Callable[[], None] | None = None
-
-
-_here = _Here()
+# Where the worker of this thread reports to, and the command that watches it.
+_reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+_look: ContextVar[Callable[[], None] | None] = ContextVar("look", default=None)
 
 
 class Reporter:
@@ -46,40 +41,40 @@ class Reporter:
         # Closed after each line: only then do other machines see it.
         with contextlib.suppress(OSError), open(self._path, "a") as file:
             file.write(json.dumps(message) + "\n")
-        if _here.look is not None:
-            _here.look()
 
 
 @contextlib.contextmanager
 def reporting(reporter: Reporter) -> Iterator[None]:
     """Report to it while a worker runs in this thread."""
-    before = _here.reporter
-    _here.reporter = reporter
+    token = _reporter.set(reporter)
     try:
         yield
     finally:
-        _here.reporter = before
+        _reporter.reset(token)
 
 
 @contextlib.contextmanager
 def watching(look: Callable[[], None]) -> Iterator[None]:
     """Call `look` at every report, where a command's own thread is the worker."""
-    _here.look = look
+    token = _look.set(look)
     try:
         yield
     finally:
-        _here.look = None
+        _look.reset(token)
 
 
 def report(message: Message) -> None:
     """Report how far a job is, from wherever its code runs."""
-    if _here.reporter is not None:
-        _here.reporter.report(message)
+    reporter, look = _reporter.get(), _look.get()
+    if reporter is not None:
+        reporter.report(message)
+    if look is not None:
+        look()
 
 
 def is_expendable() -> bool:
     """Is this process one that an executor started, and can start again?"""
-    return _here.reporter is not None and _here.look is None
+    return _reporter.get() is not None and _look.get() is None
 
 
 class Follower:
@@ -91,19 +86,20 @@ class Follower:
 
     def messages(self) -> Iterator[Message]:
         """Messages since the last call."""
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
-            for entry in entries:
-                seen = self._read.get(entry.name, 0)
-                if entry.stat().st_size > seen:
-                    yield from self._new(entry.name, seen)
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._folder.iterdir():
+                seen = self._read.get(path.name, 0)
+                if path.stat().st_size > seen:
+                    yield from self._new(path, seen)
 
-    def _new(self, name: str, seen: int) -> Iterator[Message]:
-        with open(self._folder / name, "rb") as file:
+    def _new(self, path: Path, seen: int) -> Iterator[Message]:
+        with path.open("rb") as file:
             file.seek(seen)
             data = file.read()
         # The last line may still be written.
         whole, end, _ = data.rpartition(b"\n")
-        self._read[name] = seen + len(whole) + len(end)
+        self._read[path.name] = seen + len(whole) + len(end)
         for line in whole.splitlines():
+            # A full disk may have cut a line.
             with contextlib.suppress(ValueError):
                 yield json.loads(line)

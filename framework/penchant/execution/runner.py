@@ -11,6 +11,7 @@ import functools
 import math
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,8 +26,8 @@ from penchant.execution.devices import default_workers, job_device
 from penchant.execution.environment import environment
 from penchant.execution.executors import Team
 from penchant.execution.fetching import check_files, fetch
-from penchant.execution.folders import Session, joined, still_to_do, write_experiment
-from penchant.execution.limits import terminable
+from penchant.execution.folders import joined, still_to_do, write_experiment
+from penchant.execution.limits import TerminatedError, raising
 from penchant.execution.processes import start_server
 from penchant.execution.progress import Follower, Message, watching
 from penchant.execution.selection import selected
@@ -86,9 +87,11 @@ def run_experiment(
     # Workers on other machines may have files that this one has not.
     if not type(executor).remote:
         check_files(chosen)
+    # Clusters send it before they kill.
+    terminable = raising(signal.SIGTERM, TerminatedError("terminated"))
     try:
-        with joined(folder, jobs, fresh=fresh) as session, terminable():
-            command = _Command(experiment, plugins, session, jobs, chosen, temporary)
+        with joined(folder, jobs, fresh=fresh) as (name, others), terminable:
+            command = _Command(experiment, plugins, folder, name, others, jobs, chosen, temporary)
             return command.run(executor)
     except OSError as error:
         raise writing_failed(folder, error) from error
@@ -127,7 +130,9 @@ class _Command:
 
     experiment: Experiment
     plugins: Plugins
-    session: Session
+    folder: Path
+    name: str
+    others: list[str]  # commands that were at work in the folder
     jobs: list[Job]
     selected: list[Job]
     temporary: bool
@@ -137,15 +142,10 @@ class _Command:
         """What holds for the whole experiment."""
         return self.experiment.settings
 
-    @property
-    def folder(self) -> Path:
-        """The run folder."""
-        return self.session.queue.folder
-
     def run(self, executor: Executor) -> Run:
         """Run what is still to be done."""
         write_experiment(self.folder, self.experiment)
-        waiting, notes = still_to_do(self.folder, self.selected, alone=not self.session.others)
+        waiting, notes = still_to_do(self.folder, self.selected, alone=not self.others)
         for job in waiting if self.settings.executor is None else ():
             if reason := serial_reason(job):
                 notes.setdefault(job.id, f"runs with the executor serial only: {reason}")
@@ -168,7 +168,7 @@ class _Command:
         workers = self.settings.workers if remote else _workers(self.experiment)
         assignment = Assignment(
             self.folder,
-            self.session.command,
+            self.name,
             self.jobs,
             [job.id for job in waiting],
             notes,
@@ -180,8 +180,8 @@ class _Command:
         team = Team(executor, assignment, workers)
         watch = _Watch(run, waiting, team, self.plugins.announce)
         try:
-            # A single job runs here, and its shards in workers.
-            alone = len(waiting) == 1 and not self.session.others
+            # A single job runs here, and its shards in workers: it need not wait for these.
+            alone = len(waiting) == 1 and not self.others
             if alone and type(executor) is Processes and not self._is_dangerous(waiting[0]):
                 with watching(watch.look):
                     # The device is that of worker 0; its number is that of no other worker.
@@ -224,7 +224,7 @@ class _Command:
         if not settings.figures:
             record["figures"] = False
         run = Run(self.folder, record, selected=selected, temporary=self.temporary)
-        run.others = self.session.others
+        run.others = self.others
         run.write()
         self.plugins.announce("penchant_run_started", run=run)
         return run
@@ -266,21 +266,19 @@ class _Watch:
         self._follower = Follower(self.queue)
         self._stdout = sys.stdout
         self._listed = 0.0
-        self.helpers = 0
+        self.shards = 0  # the most that any job has had left
 
     def until_done(self) -> None:
         """Wait until every job has ended; start workers for those that die."""
         while self.left:
             # A worker in this very thread works now.
             with watching(self.look):
-                self.team.grow(max(self.helpers, len(self.left)))
-            self.look()
-            self.team.tend()
+                self.tend()
             time.sleep(PAUSE)
 
-    def tend(self, shards: int) -> None:
-        """Have workers for the shards of a job in this process."""
-        self.team.grow(shards)
+    def tend(self) -> None:
+        """Have a worker for every job or shard, as far as there is room, and see what they do."""
+        self.team.grow(max(self.shards, len(self.left)))
         self.look()
         self.team.tend()
 
@@ -292,7 +290,7 @@ class _Watch:
                 self._on_message(message)
             if time.monotonic() - self._listed > SECONDS_BETWEEN_LISTINGS:
                 self._listed = time.monotonic()
-                for job in self.queue.ended():
+                for job in self.queue.names("ended"):
                     self._ended(job)
 
     def _on_message(self, message: Message) -> None:
@@ -308,9 +306,8 @@ class _Watch:
             self._ended(job)
         else:
             self.notify("penchant_progress", **message)
-            # A job with several shards left has work for all.
-            if message["what"] == "shards" and message["total"] - message["done"] > 1:
-                self.helpers = self.team.size
+            if message["what"] == "shards":
+                self.shards = max(self.shards, message["total"] - message["done"])
 
     def _ended(self, name: str) -> None:
         job = self.left.pop(name, None)

@@ -10,15 +10,9 @@ from penchant.experiments.jobs import Job
 
 
 def selected(jobs: Sequence[Job], only: Sequence[str] = ()) -> list[Job]:
-    """The requested jobs.
+    """The jobs whose id, or label of probe, architecture or dataset, is like one of the patterns.
 
-    Args:
-        jobs: All jobs of an experiment.
-        only: Patterns such as `nad` or `*-lenet-*`; a job whose id, or the label of whose probe,
-            architecture or dataset, is like one of them is chosen. None: all jobs.
-
-    Returns:
-        Those chosen, in order.
+    Patterns are such as `nad` or `*-lenet-*`; without any, all jobs are selected.
     """
     for pattern in only:
         # A mistyped name would look like a run without jobs.

@@ -1,23 +1,16 @@
-"""Shards: fixed blocks of a job's work, each stored on disk when it is done.
-
-The name of a shard's file ends in a hash: of the job's key, the function, the item, the scope, and
-what the map shares. So a shard of another version, or of other numbers, is never taken for it.
-"""
+"""Shards: fixed blocks of a job's work; their items, what they share, and the form of answers."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from penchant.components.component import Architecture
-from penchant.components.targets import sendable
 from penchant.errors import Error
-from penchant.experiments.identity import content_hash, plain
-from penchant.results.files import host_array, read_arrays, set_aside, write_arrays
+from penchant.experiments.identity import content_hash
+from penchant.results.files import host_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,44 +24,16 @@ LARGEST_MAP = 1_000_000  # more shards than a map can have
 class Scope:
     """Whose code runs, on which networks, with which random numbers.
 
-    Attributes:
-        owner: None for the probe, else the role and number of an estimator: ("directions", 0).
-        keys: What enters every generator.
-        architecture: The component that replaces the job's, if one does.
-        shape: The input's shape, where it replaces the job's.
-        outputs: The number of outputs, where it replaces the job's.
-        first: Number of the network that counts as number 0.
-        state: The state of a trajectory that is measured alone; None: all of them.
+    What is None is the job's own.
     """
 
-    owner: tuple[str, int] | None = None
-    keys: tuple[Any, ...] = ()
+    owner: tuple[str, int] | None = None  # role and number of an estimator; None: the probe
+    keys: tuple[Any, ...] = ()  # enter every generator
     architecture: Architecture | None = None
-    shape: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = None  # of one input
     outputs: int | None = None
-    first: int = 0
-    state: int | None = None
-
-
-@attrs.frozen
-class Shard:
-    """One item of a map."""
-
-    number: int
-    function: Callable[..., Any]
-    item: Any
-    scope: Scope
-
-    def identity(self, key: str, shared: str) -> str:
-        """What no other shard of any job has."""
-        function = f"{self.function.__module__}:{self.function.__qualname__}"
-        # An architecture may hold arrays, whose text is cut; its options go in by content.
-        scope = attrs.evolve(self.scope, architecture=None)
-        replaced = self.scope.architecture
-        network = "" if replaced is None else f"{replaced.name} {plain(replaced.options())}"
-        texts = [key, function, repr(self.item), repr(scope), network, shared]
-        text = "\n".join(texts)
-        return hashlib.sha256(text.encode()).hexdigest()
+    first: int = 0  # number of the network that counts as number 0
+    state: int | None = None  # of a trajectory, the one that is measured alone; None: all
 
 
 def ranges(networks: int | range, shard_size: int) -> list[range]:
@@ -97,16 +62,6 @@ def json_like(item: Any, function: Callable[..., Any]) -> Any:
     except (TypeError, ValueError) as error:
         what = f"found {item!r} for {function.__qualname__}: {error}"
         raise Error(f"context.map takes JSON-like items, {what}") from None
-
-
-def check_sendable(function: Callable[..., Any]) -> None:
-    """Refuse a function that other processes cannot import."""
-    if not sendable(function):
-        name = f"{function.__module__}:{function.__qualname__}"
-        hint = "define it at the top of a module"
-        raise Error(
-            f"context.map needs a function that other processes can import, found {name}; {hint}"
-        )
 
 
 def shared_arrays(shared: Mapping[str, Any] | None) -> tuple[Arrays, str]:
@@ -167,49 +122,3 @@ def unpack(arrays: Arrays) -> tuple[dict[str, Any], dict[str, Any]]:
         # A single number is an array without axes.
         answer[name] = array if array.ndim else array.item()
     return answer, notes
-
-
-@attrs.frozen
-class ShardStore:
-    """The shards of a job on disk.
-
-    Attributes:
-        folder: Where they are.
-        key: The job's key.
-        shared: A hash of what their map shares.
-    """
-
-    folder: Path
-    key: str
-    shared: str = ""
-
-    def path(self, shard: Shard) -> Path:
-        """The file of a shard."""
-        return self.folder / f"{shard.number}-{shard.identity(self.key, self.shared)[:16]}.npz"
-
-    def has(self, shard: Shard) -> bool:
-        """Is this shard stored?"""
-        return self.path(shard).exists()
-
-    def missing(self, shards: Sequence[Shard]) -> list[Shard]:
-        """Shards still to be done."""
-        stored = set(self.folder.iterdir()) if self.folder.is_dir() else set()
-        return [shard for shard in shards if not stored or self.path(shard) not in stored]
-
-    def read(self, shard: Shard) -> Arrays | None:
-        """The arrays of a stored shard; None where its file is damaged, which is quarantined."""
-        path = self.path(shard)
-        try:
-            arrays = read_arrays(path)
-            # Whether it can be understood is found out while it can still be computed again.
-            unpack(arrays)
-            return arrays
-        except (Error, KeyError, ValueError, TypeError):
-            set_aside(path)
-            return None
-
-    def write(self, shard: Shard, arrays: Arrays) -> None:
-        """Write the arrays of a shard, as `pack` makes them."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        # A shard that a power cut takes is computed again; waiting for the disk costs more.
-        write_arrays(self.path(shard), arrays, durable=False)

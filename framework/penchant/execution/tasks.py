@@ -4,17 +4,18 @@ A task is done when its result exists, taken while its lock is held, and free ot
 operating system releases a lock when its holder dies, however it dies. Attempts are counted: a task
 that was begun several times without a result has failed.
 
+A task has one byte of a file. The lock of that byte is the lock of the task, and its value says how
+often the task was begun without a result, or that it is done: claiming a shard makes no file.
+
 What workers need to know of each other is in `queue/` of the run folder, as long as commands work
 there:
 
 * `commands/`: the commands at work, each with a lock that it holds until it ends;
-* `locks/`: a file per job that was begun, locked by its worker;
-* `maps/`: maps whose shards any worker may do, each with one file for the locks of all shards;
+* `locks/`: a file per job that was begun;
+* `maps/`: maps whose shards any worker may do, each with one file of a byte per shard;
 * `ended/`: a file for every job that has ended, well or not;
-* `idle/`, `progress/`, `deaths/`: workers that wait, how far each worker is, how it died.
-
-A task has `SLOT` bytes of a file. Their lock is the lock of the task, and they name the workers
-that began it and have left no result: claiming a shard makes no file.
+* `idle/`, `progress/`: workers that wait, and how far each worker is;
+* `tasks/`, `deaths/`: the tasks that each worker has begun, and how the last worker of a task died.
 """
 
 from __future__ import annotations
@@ -24,16 +25,14 @@ import fcntl
 import os
 import shutil
 import struct
-import time
 from pathlib import Path
 
 import attrs
 
 PAUSE = 0.03  # seconds before files that others write are read again
-SECONDS_TO_EXPLAIN = 5.0  # given to a command to find out how its worker died
-SLOT = 128  # bytes: the names of a few workers
-DONE = "done"  # in a slot: its task has a result
-FOLDERS = ("commands", "locks", "ended", "maps", "idle", "progress", "deaths")
+DONE = 255  # the byte of a task that is done; below `RAISED` it is a number of attempts
+RAISED = 254  # of a shard that has raised in a worker which is not its job's own
+FOLDERS = ("commands", "locks", "maps", "ended", "idle", "progress", "tasks", "deaths")
 
 
 @attrs.frozen
@@ -56,11 +55,26 @@ class Queue:
         """Remove everything; only where no other command works."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def claim(self, job: str, worker: str) -> Claim | None:
+    def names(self, folder: str) -> list[str]:
+        """Names in one of the folders: maps, idle workers, jobs that have ended."""
+        with contextlib.suppress(FileNotFoundError):
+            return [path.name for path in (self.path / folder).iterdir()]
+        return []
+
+    def claim(self, job: str) -> Claim | None:
         """Take a job; None where another worker has it."""
         path = self.path / "locks" / job
         path.touch()
-        return Claim.take(path, 0, worker)
+        return Claim.take(path)
+
+    def begin(self, claim: Claim, worker: str) -> None:
+        """Count an attempt of a worker at a task."""
+        if claim.attempts:
+            # How its last worker died is known once the worker of this attempt has died.
+            (self.path / "deaths" / claim.name).unlink(missing_ok=True)
+        claim.begin()
+        names = [each.name for each in list(_begun)]
+        (self.path / "tasks" / worker).write_text("\n".join(names))
 
     def end(self, job: str) -> None:
         """Note that a job has ended."""
@@ -70,95 +84,60 @@ class Queue:
         """Has this job ended since the first of these commands came?"""
         return (self.path / "ended" / job).exists()
 
-    def ended(self) -> list[str]:
-        """Ids of all jobs that have ended."""
-        return self._names("ended")
-
-    def has_idle(self) -> bool:
-        """Does any worker wait for something to do?"""
-        return bool(self._names("idle"))
-
-    def maps(self) -> list[str]:
-        """Names of the published maps."""
-        return self._names("maps")
-
-    def _names(self, folder: str) -> list[str]:
-        with contextlib.suppress(FileNotFoundError):
-            return [path.name for path in (self.path / folder).iterdir()]
-        return []
-
     def note_death(self, worker: str, how: str) -> None:
-        """Note how a worker died."""
+        """Note how a worker died, for the tasks that it had begun."""
         with contextlib.suppress(FileNotFoundError):
-            (self.path / "deaths" / worker).write_text(how)
+            for name in (self.path / "tasks" / worker).read_text().splitlines():
+                (self.path / "deaths" / name).write_text(how)
 
-    def crash_of(self, what: str, claim: Claim) -> str:
-        """Why a task that was begun too often has failed."""
-        how = self._how_died(claim.attempts[-1])
-        crashes = f"{what} crashed its worker {len(claim.attempts)} times (last: {how})"
-        return f"{crashes}. If memory ran out, use fewer workers."
-
-    def _how_died(self, worker: str) -> str:
-        """How a worker died, as the command that started it will have found out in a moment."""
-        deadline = time.monotonic() + SECONDS_TO_EXPLAIN
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                return (self.path / "deaths" / worker).read_text()
-            time.sleep(PAUSE)
-        return "no reason is known"
+    def death(self, claim: Claim) -> str:
+        """How the last worker of a task died; empty as long as nobody knows."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.path / "deaths" / claim.name).read_text()
+        return ""
 
 
 class Claim:
-    """A task that is taken: its lock, and the workers that began it without a result.
+    """A task that is taken: its lock, and how often it was begun without a result.
 
     `with claim:` lets others have the task afterwards, whatever happened.
     """
 
-    def __init__(self, descriptor: int, number: int, worker: str) -> None:
+    def __init__(self, path: Path, number: int, descriptor: int) -> None:
         self.number = number
+        self.name = f"{path.parent.name}-{path.name}-{number}"
         self._descriptor = descriptor
-        self._worker = worker
-        names = os.pread(descriptor, SLOT, number * SLOT).decode().replace("\0", " ").split()
-        self.is_done = names == [DONE]
-        self.attempts = [] if self.is_done else names
+        self.state = int.from_bytes(os.pread(descriptor, 1, number), "big")
+        self.attempts = 0 if self.state >= RAISED else self.state
 
     @classmethod
-    def take(cls, path: Path, number: int, worker: str) -> Claim | None:
-        """Lock a task for a worker.
-
-        Args:
-            path: The file of its lock, which is not made again where it has been removed.
-            number: The task's number in that file.
-            worker: The worker's name.
-
-        Returns:
-            The claim; None where another worker has the task.
-        """
+    def take(cls, path: Path, number: int = 0) -> Claim | None:
+        """Lock a byte of a file; None where another worker has. A file that is gone is not made."""
         descriptor = os.open(path, os.O_RDWR)
-        if _lock(descriptor, number * SLOT):
-            return cls(descriptor, number, worker)
+        if _lock(descriptor, number):
+            return cls(path, number, descriptor)
         os.close(descriptor)
         return None
 
     def begin(self) -> None:
         """Count an attempt."""
-        self._write([*self.attempts, self._worker])
+        self._write(self.attempts + 1)
         _begun.add(self)
 
     def forgive(self) -> None:
         """Forget earlier attempts: this one gets further."""
         if self.attempts:
-            self.attempts = []
-            self._write([self._worker])
+            self.attempts = 0
+            self._write(1)
 
     def withdraw(self) -> None:
         """Forget this attempt: it ends for another reason than the task."""
         self._write(self.attempts)
 
-    def finish(self, *, done: bool = False) -> None:
-        """Forget all attempts; `done` tells the next worker that the task has a result."""
+    def finish(self, state: int = DONE) -> None:
+        """Let no worker begin the task again."""
         _begun.discard(self)
-        self._write([DONE] if done else [])
+        self._write(state)
 
     def release(self) -> None:
         """Let others have the task."""
@@ -171,20 +150,19 @@ class Claim:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def _write(self, workers: list[str]) -> None:
-        text = " ".join(workers).encode().ljust(SLOT)
-        os.pwrite(self._descriptor, text, self.number * SLOT)
+    def _write(self, state: int) -> None:
+        os.pwrite(self._descriptor, bytes([state]), self.number)
 
 
 def _lock(descriptor: int, start: int) -> bool:
-    """Lock a slot without waiting; False where it is locked already."""
+    """Lock a byte without waiting; False where it is locked already."""
     try:
         if hasattr(fcntl, "F_OFD_SETLK"):
             # Locks of an open file hold between threads as well; `struct flock` of Linux.
-            request = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, SLOT, 0)
+            request = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
         else:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, SLOT, start)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, start)
     except (BlockingIOError, PermissionError):
         return False
     return True

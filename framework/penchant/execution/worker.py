@@ -4,77 +4,69 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 from penchant.errors import Error
-from penchant.execution import maps
 from penchant.execution.attempts import run_job, store_result
-from penchant.execution.devices import Device, resolve_device
+from penchant.execution.devices import resolve_device
 from penchant.execution.failures import Failure
 from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import Map
-from penchant.execution.maps import PublishedMap
+from penchant.execution.maps import Maps, PublishedMap
 from penchant.execution.progress import Reporter, report, reporting
-from penchant.execution.tasks import PAUSE, Claim, Queue
+from penchant.execution.shards import Arrays
+from penchant.execution.tasks import PAUSE, RAISED, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
 
+if TYPE_CHECKING:
+    import torch
+
 SECONDS_BETWEEN_SCANS = 2.0  # for jobs whose worker has died
+SECONDS_TO_EXPLAIN = 5.0  # given to a command to find out how its worker died
 
 
 @attrs.frozen(eq=False)
 class Assignment:
-    """What the workers of a command need to know.
+    """What the workers of a command need to know."""
 
-    Attributes:
-        folder: The run folder.
-        command: The command's name.
-        jobs: All jobs of the experiment.
-        waiting: Ids of the jobs to be done.
-        notes: Warnings that results begin with, by job.
-        devices: Number of devices; worker i has device i modulo this.
-        threads: Threads of each worker.
-        attempts: How often a task may crash its worker.
-        listeners: Plugins that get results.
-    """
-
-    folder: Path
-    command: str
-    jobs: list[Job]
-    waiting: list[str]
-    notes: dict[str, str]
-    devices: int
-    threads: int
-    attempts: int
-    listeners: tuple[EntryPoint, ...] = ()
+    folder: Path  # the run folder
+    command: str  # the command's name
+    jobs: list[Job]  # all jobs of the experiment
+    waiting: list[str]  # ids of the jobs to be done
+    notes: dict[str, str]  # warnings that results begin with, by job
+    devices: int  # worker i has device i modulo this
+    threads: int  # of each worker
+    attempts: int  # how often a task may crash its worker
+    listeners: tuple[EntryPoint, ...] = ()  # plugins that get results
 
     def worker(self, number: int) -> str:
         """The name of a worker."""
         return f"{self.command}.{number}"
 
-    def device(self, number: int) -> Device:
+    def device(self, number: int) -> torch.device:
         """The device of a worker, which must be of the kind that results will name."""
         job = self.jobs[0]
         device = resolve_device(job.settings.device, number % self.devices)
         expected = job.record["device"]
-        if device.kind != expected:
-            raise Error(f"a worker has the device {device.kind}, expected {expected}")
+        if device.type != expected:
+            raise Error(f"a worker has the device {device.type}, expected {expected}")
         return device
 
 
-def work(assignment: Assignment, number: int, tend: Callable[[int], None] | None = None) -> None:
+def work(assignment: Assignment, number: int, tend: Callable[[], None] | None = None) -> None:
     """Work until every job has ended.
 
     Args:
         assignment: What is to be done.
         number: A number that no other worker of the command has or had.
-        tend: Where shards are left to other workers: called while they are waited for, with the
-            number of shards.
+        tend: Where shards are left to other workers: called while they are waited for.
     """
     from penchant_numerics.isolation import limited_threads
 
@@ -90,21 +82,29 @@ def work(assignment: Assignment, number: int, tend: Callable[[int], None] | None
 
 
 class Worker:
-    """One worker: what it knows of the jobs, and the map that it helps with."""
+    """One worker: the job that it does, or the map of another worker that it helps with.
+
+    A shard that has raised, or crashed its workers too often, is left to the worker of its job:
+    there the job fails with it as if nothing had been published.
+    """
 
     def __init__(
-        self, assignment: Assignment, number: int, tend: Callable[[int], None] | None = None
+        self, assignment: Assignment, number: int, tend: Callable[[], None] | None = None
     ) -> None:
         """As `work`."""
         self.assignment = assignment
         self.name = assignment.worker(number)
         self.device = assignment.device(number)
         self.queue = Queue(assignment.folder)
-        self.tend = tend
         self._jobs = {job.id: job for job in assignment.jobs}
         self._left = dict.fromkeys(assignment.waiting)
         self._scanned = 0.0
-        self._maps: dict[str, PublishedMap | None] = {}
+        self._tend = tend
+        # States of the shards that it takes of other jobs, and of its own.
+        self._free = range(assignment.attempts)
+        self._failed = (RAISED, assignment.attempts)
+        self._claim: Claim | None = None  # of the job that it does
+        self._maps = Maps(self.queue, self._jobs)
         self._map: PublishedMap | None = None  # the one that it helps with, opened
         self._opened: Map | None = None
 
@@ -117,12 +117,30 @@ class Worker:
                     idle.unlink(missing_ok=True)
                 elif self._left:
                     idle.touch()
-                    time.sleep(PAUSE)
+                    self._pause()
                 else:
                     return
         finally:
             with contextlib.suppress(OSError):
                 idle.unlink(missing_ok=True)
+
+    def _pause(self) -> None:
+        """Wait a little; a command that is itself a worker looks after the others meanwhile."""
+        if self._tend is not None:
+            self._tend()
+        time.sleep(PAUSE)
+
+    def _crash(self, what: str, claim: Claim) -> str:
+        """Why a task that was begun too often has failed."""
+        deadline = time.monotonic() + SECONDS_TO_EXPLAIN
+        # The command of its last worker finds out in a moment how that one died.
+        while not self.queue.death(claim) and time.monotonic() < deadline:
+            self._pause()
+        how = self.queue.death(claim) or "no reason is known"
+        crashes = f"{what} crashed its worker {claim.attempts} times (last: {how})"
+        return f"{crashes}. If memory ran out, use fewer workers."
+
+    # Jobs.
 
     def _do_job(self) -> bool:
         """Do a job that no other worker has; False where there is none."""
@@ -133,7 +151,7 @@ class Worker:
             if self.queue.has_ended(name):
                 del self._left[name]
                 continue
-            claim = self.queue.claim(name, self.name)
+            claim = self.queue.claim(name)
             if claim is None:
                 continue
             with claim:
@@ -148,7 +166,7 @@ class Worker:
         """Do a job and report that it has ended."""
         folder = self.assignment.folder
         job_folder = JobFolder.of(folder, job.id)
-        maps.forget(self.queue, job)
+        self._maps.forget(job)
         late = overdue(job.settings.time_limit, job_folder.path)
         done, note = clean_state(job_folder, job)
         # A worker may have died between its result and the end of the job.
@@ -156,16 +174,17 @@ class Worker:
             pass
         elif late is not None:
             store_result(job, folder, Result(), failure=late)
-        elif len(claim.attempts) >= self.assignment.attempts:
-            crash = Failure(self.queue.crash_of("the job", claim))
+        elif claim.attempts >= self.assignment.attempts:
+            crash = Failure(self._crash("the job", claim))
             store_result(job, folder, Result(), failure=crash, extra={"killed_workers": True})
         else:
-            claim.begin()
+            self._claim = claim
+            self.queue.begin(claim, self.name)
             report({"job": job.id, "started": True})
             run_job(
                 job,
                 folder,
-                pool=maps.SharingPool(self, claim),
+                pool=self,
                 device=self.device,
                 note=self.assignment.notes.get(job.id, note),
                 listeners=self.assignment.listeners,
@@ -174,49 +193,76 @@ class Worker:
         claim.finish()
         report({"job": job.id, "ended": True})
 
+    def map(self, whole: Map, shards: Sequence[int], /) -> Iterator[Arrays]:
+        """Yield the answers of shards of its job; they are published when others are idle."""
+        published: PublishedMap | None = None
+        to_publish = len(shards) > 1
+        assert self._claim is not None
+        try:
+            for position, shard in enumerate(shards):
+                if to_publish and (self._tend or self.queue.names("idle")):
+                    published = self._maps.publish(whole, shards[position:])
+                    to_publish = False
+                if published is None:
+                    yield whole.compute(shard)
+                else:
+                    yield self._answer(published, shard)
+                # A job that gets further is not one that crashes.
+                self._claim.forgive()
+        finally:
+            if published is not None:
+                published.close()
+
+    def _answer(self, published: PublishedMap, shard: int) -> Arrays:
+        """The answer of a shard of its job; while another worker does it, do others."""
+        whole = published.map
+        states = self._failed if self._tend else (*self._failed, *self._free)
+        while not whole.has(shard):
+            claim = published.take(states)
+            if claim is None:
+                self._pause()
+                continue
+            with claim:
+                if claim.attempts >= self.assignment.attempts:
+                    raise Error(self._crash(f"shard {whole.first + claim.number}", claim))
+                self.queue.begin(claim, self.name)
+                arrays = whole.compute(claim.number)
+                claim.finish()
+            if claim.number == shard:
+                return arrays
+        return whole.stored(shard)
+
+    # Shards of other workers' jobs.
+
     def _help(self) -> bool:
         """Do a shard of a job that another worker runs; False where there is none."""
         if self._map is not None and self._do_shard(self._map):
             return True
-        # Maps are remembered: those of many shards take long to read.
-        names = self.queue.maps()
-        maps.order.shuffle(names)
-        self._maps = {
-            name: self._maps.get(name) or maps.opened(self.queue, name, self._jobs)
-            for name in names
-        }
         self._map = self._opened = None
-        return any(self._do_shard(each) for each in self._maps.values() if each is not None)
+        return any(map(self._do_shard, self._maps.published()))
 
     def _do_shard(self, published: PublishedMap) -> bool:
         """Do a shard of a map; False where none is free."""
-        taken = published.take(self.name, self.assignment.attempts)
-        if taken is None:
+        claim = published.take(self._free)
+        if claim is None:
             return False
-        shard, claim = taken
         watched = self.queue.path / "deaths" / f"{self.name}.watch"
         with claim:
+            self.queue.begin(claim, self.name)
             try:
-                if self._map is not published:
+                if self._opened is None or self._map is not published:
                     self._opened, self._map = published.open(self.device), published
-                assert self._opened is not None
                 with time_limit(published.job.settings.time_limit, watched):
-                    arrays = self._opened.run(shard)
+                    arrays = self._opened.run(claim.number)
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # not even sys.exit in a shard ends a worker
-                published.fail(error)
-                claim.finish()
+            except BaseException:  # not even sys.exit in a shard ends a worker
+                # The job's own worker does it once more, and fails with it.
+                claim.finish(RAISED)
             else:
-                published.store.write(shard, arrays)
-                if not published.is_open():
-                    self._drop_if_late(published.job, published.store.path(shard))
-                published.finish(claim)
+                self._opened.write(claim.number, arrays)
+                claim.finish()
+                # The job may have ended without it.
+                if self.queue.has_ended(published.job.id):
+                    self._opened.remove(claim.number)
         return True
-
-    def _drop_if_late(self, job: Job, path: Path) -> None:
-        """Remove a shard whose job has ended without it."""
-        if self.queue.has_ended(job.id) or not self.queue.path.is_dir():
-            path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                path.parent.rmdir()

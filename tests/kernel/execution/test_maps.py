@@ -8,11 +8,10 @@ from pathlib import Path
 
 import penchant
 import pytest
-from penchant.execution import maps
 from penchant.execution.context import Context
 from penchant.execution.mapping import Map
-from penchant.execution.shards import Scope, Shard, ShardStore
-from penchant.execution.tasks import Queue
+from penchant.execution.maps import Maps
+from penchant.execution.tasks import RAISED, Queue
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
@@ -158,11 +157,10 @@ def test_what_a_shard_raises_elsewhere_is_told(tmp_path, install):
     assert exits.error.startswith("SystemExit: 3")
 
 
-def test_a_function_that_others_cannot_import_is_mapped_alone_or_refused(tmp_path, install):
+def test_a_function_that_others_cannot_import_is_mapped_alone(tmp_path, install):
     install("maps", MAPS)
-    ran(tmp_path / "serial", ["local"], executor="serial")
-    (result,) = ran(tmp_path / "one", ["local"], executor="processes").results()
-    assert "needs a function that other processes can import" in result.error
+    expected = numbers(ran(tmp_path / "serial", ["local"], executor="serial"))
+    assert numbers(ran(tmp_path / "one", ["local"], executor="processes")) == expected
 
 
 def test_a_death_is_noticed_while_a_child_lives_on(tmp_path, install):
@@ -189,121 +187,131 @@ def setup(tmp_path):
     (job,) = build(raw, discovery.load(), "test").jobs("cpu")
     queue = Queue(tmp_path)
     queue.make()
-    return queue, Map(
-        Context(job, tmp_path), {}, ShardStore(tmp_path / "jobs" / job.id / "shards", job.key)
-    )
+    return queue, Context(job, tmp_path)
 
 
-def shards(*items, **scope):
-    return [Shard(number, double, item, Scope(**scope)) for number, item in enumerate(items)]
+FREE = range(3)  # states of shards that other workers take
+OWN = (RAISED, 3, *FREE)
 
 
-def opened(queue, setup):
-    (name,) = queue.maps()
-    job = setup.context._job
-    return maps.opened(queue, name, {job.id: job})
+def published(queue, context, *items, function=double, keys=(), architecture=None):
+    """Publish a map; None where that cannot be done."""
+    whole = Map(context.scope(*keys, architecture=architecture), function, items)
+    return Maps(queue, {}).publish(whole, range(len(items)))
 
 
-def take(published, worker):
-    return published.take(worker, attempts=3)
+def opened(queue, context):
+    """The map that is published, as another worker sees it."""
+    job = context._job
+    (found,) = Maps(queue, {job.id: job}).published()
+    return found
 
 
 def test_a_published_map_comes_back_as_it_was(setup):
-    queue, setup = setup
+    queue, context = setup
     perceptron = discovery.load().find("architecture", "perceptron").component(width=9)
-    sent = shards(range(3, 9, 2), [1, None], {"a": 0.1}, keys=("a", 2), architecture=perceptron)
-    assert maps.publish(queue, setup, sent) is not None
-    got = opened(queue, setup)
-    found = {shard.number: shard for shard, claim in iter(lambda: take(got, "w"), None)}
-    for shard in sent:
-        assert found[shard.number].item == shard.item
-        assert found[shard.number].identity("k", "") == shard.identity("k", "")
+    items = [range(3, 9, 2), [1, None], {"a": 0.1}]
+    sent = published(queue, context, *items, keys=("a", 2), architecture=perceptron).map
+    got = opened(queue, context)
+    taken = [claim.number for claim in iter(lambda: got.take(FREE), None)]
+    assert sorted(taken) == [0, 1, 2]
+    assert got.map.items == items
+    assert [got.map.path(shard) for shard in taken] == [sent.path(shard) for shard in taken]
     # Nothing that could run code when it is read.
     assert not [path for path in Path(queue.path).rglob("*") if path.suffix in (".pkl", ".pt")]
 
 
 def test_what_json_cannot_hold_is_not_published(setup):
-    queue, setup = setup
-    assert maps.publish(queue, setup, shards(1, 2, keys=(("a", 1),))) is None
-    assert maps.publish(queue, setup, shards(1, 2, keys=(object(),))) is None
-    local = [Shard(number, lambda context, item: {}, 1, Scope()) for number in range(2)]
-    assert maps.publish(queue, setup, local) is None
-    assert queue.maps() == []
+    queue, context = setup
+    assert published(queue, context, 1, 2, keys=(("a", 1),)) is None
+    assert published(queue, context, 1, 2, keys=(object(),)) is None
+    assert published(queue, context, 1, 2, function=lambda context, item: {}) is None
+    assert queue.names("maps") == []
 
 
 def test_a_shard_is_taken_by_one_worker_and_free_when_it_lets_go(setup):
-    queue, setup = setup
-    maps.publish(queue, setup, shards(1))
-    first, second = opened(queue, setup), opened(queue, setup)
-    shard, claim = take(first, "one")
-    assert shard.item == 1 and take(second, "two") is None
+    queue, context = setup
+    published(queue, context, 1)
+    first, second = opened(queue, context), opened(queue, context)
+    claim = first.take(FREE)
+    assert claim.number == 0 and second.take(FREE) is None
     claim.release()
-    assert take(second, "two") is not None
+    assert second.take(FREE) is not None
 
 
-def test_a_shard_is_not_done_again_where_its_answer_is_seen_too_late(setup):
+def test_a_shard_is_not_done_again_where_its_answer_is_seen_too_late(setup, monkeypatch):
     """As on a network file system: neither the answer nor the state of the shard is visible yet."""
-    queue, setup = setup
-    published = maps.publish(queue, setup, shards(1))
-    shard, claim = take(published, "one")
-    published.finish(claim)
-    claim.release()
-    (published.path / "states").write_bytes(maps.WAITING)
-    assert not published.store.has(shard)
-    assert take(opened(queue, setup), "two") is None
+    queue, context = setup
+    own = published(queue, context, 1)
+    with own.take(OWN) as claim:
+        claim.finish()
+    assert not own.map.has(0)
+    late = opened(queue, context)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"\0")
+    assert [*late._candidates(b"\0", FREE)][0] == 0
+    assert late.take(FREE) is None
 
 
 def test_looking_for_a_shard_reads_one_file_however_many_are_done(setup, monkeypatch):
-    queue, setup = setup
-    published = maps.publish(queue, setup, shards(*range(300)))
+    queue, context = setup
+    own = published(queue, context, *range(300))
     for _ in range(299):
-        shard, claim = take(published, "one")
-        published.finish(claim)
-        claim.release()
+        with own.take(OWN) as claim:
+            claim.finish()
     asked = []
-    has = type(published.store).has
-    monkeypatch.setattr(
-        type(published.store), "has", lambda store, shard: asked.append(shard) or has(store, shard)
-    )
-    assert take(opened(queue, setup), "two")[0].number == 299
+    has = Map.has
+    monkeypatch.setattr(Map, "has", lambda whole, shard: asked.append(shard) or has(whole, shard))
+    assert opened(queue, context).take(FREE).number == 299
     assert len(asked) == 1
 
 
-def test_a_shard_that_crashes_its_workers_fails_with_the_reason(setup):
-    queue, setup = setup
-    published = maps.publish(queue, setup, shards(1))
+def test_a_shard_that_crashes_its_workers_is_left_to_its_job_with_the_reason(setup):
+    queue, context = setup
+    own = published(queue, context, 1)
     for number in range(3):
-        _, claim = take(opened(queue, setup), f"worker-{number}")
+        claim = opened(queue, context).take(FREE)
+        queue.begin(claim, f"worker-{number}")
         claim.release()  # as the system does when a worker dies
-    queue.note_death("worker-2", "signal SIGSEGV")
-    assert take(opened(queue, setup), "worker-3") is None
-    crashed = "shard 0 crashed its worker 3 times .last: signal SIGSEGV.. If memory ran out"
-    with pytest.raises(penchant.Error, match=crashed):
-        published.check()
+        queue.note_death(f"worker-{number}", "signal SIGSEGV" if number == 2 else "exit code 1")
+    assert opened(queue, context).take(FREE) is None
+    with own.take(OWN) as claim:
+        assert claim.attempts == 3
+        assert queue.death(claim) == "signal SIGSEGV"
+
+
+def test_a_shard_that_has_raised_is_left_to_its_job(setup):
+    queue, context = setup
+    own = published(queue, context, 1, 2)
+    with opened(queue, context).take(FREE) as claim:
+        raised = claim.number
+        claim.finish(RAISED)
+    assert opened(queue, context).take(FREE).number == 1 - raised
+    claim = own.take(OWN)
+    assert claim.number == raised and claim.attempts == 0
 
 
 def test_attempts_that_were_withdrawn_or_finished_do_not_count(tmp_path):
     queue = Queue(tmp_path)
     queue.make()
     for _ in range(2):
-        with queue.claim("task", "worker") as claim:
-            assert claim.attempts == []
+        with queue.claim("task") as claim:
+            assert claim.attempts == 0
             claim.begin()
             claim.withdraw()
     for count in range(3):
-        with queue.claim("task", "worker") as claim:
-            assert len(claim.attempts) == count
+        with queue.claim("task") as claim:
+            assert claim.attempts == count
             claim.begin()
-    with queue.claim("task", "worker") as claim:
+    with queue.claim("task") as claim:
         claim.begin()
         claim.forgive()
-    with queue.claim("task", "worker") as claim:
-        assert len(claim.attempts) == 1
+    with queue.claim("task") as claim:
+        assert claim.attempts == 1
         claim.begin()
         claim.finish()
-    with queue.claim("task", "worker") as claim:
-        assert claim.attempts == []
-    assert queue.claim("other", "worker") is not None
+    with queue.claim("task") as claim:
+        assert claim.attempts == 0
+    assert queue.claim("other") is not None
 
 
 ORDERS = """

@@ -13,7 +13,6 @@ import pytest
 import torch
 from penchant.components.builtin import Serial
 from penchant.execution import devices, environment, runner
-from penchant.execution.devices import CPU, Device
 from penchant.execution.worker import Assignment, Worker
 from penchant.experiments.experiment import build
 from penchant.experiments.settings import Settings
@@ -239,13 +238,13 @@ def test_a_job_on_a_gpu_has_its_own_peak_and_gives_the_device_back(eight_gpus, m
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
     released = []
     monkeypatch.setattr(torch.accelerator, "empty_host_cache", lambda: released.append(current[0]))
-    with environment.isolated(Settings(), Device("cuda", 2), print):
-        assert current == [2] and environment.peak_memory(Device("cuda", 2)) == 0
+    with environment.isolated(Settings(), torch.device("cuda", 2), print):
+        assert current == [2] and environment.peak_memory(torch.device("cuda", 2)) == 0
         assert not released
     # Page-locked memory of the host is given back as well.
     assert current == [1] and len(released) == 1
     # A job on the CPU does not report the bytes of a GPU that the session used before.
-    assert environment.peak_memory(CPU) > 2**20
+    assert environment.peak_memory() > 2**20
 
 
 def test_algorithms_chosen_by_timing_are_off_in_a_job_and_on_again_after_it(tmp_path, install):
@@ -291,10 +290,10 @@ SESSIONS = """
 import os
 import sys
 import torch
-from penchant.execution.devices import CPU
 from penchant.execution.environment import policy
 from penchant.experiments.settings import Settings
 
+CPU = torch.device("cpu")
 torch.set_num_threads(1)
 backends = torch.backends
 
@@ -375,11 +374,11 @@ def test_what_torch_says_of_its_own_insides_is_not_shown():
         "performance due to extra data copy when converting non-contiguous tensor to contiguous",
     )
     for text in texts:
-        with environment.policy(Settings(), CPU, print):
+        with environment.policy(Settings(), torch.device("cpu"), print):
             warnings.warn(text, UserWarning, stacklevel=1)
     with (
         pytest.raises(UserWarning, match="something else"),
-        environment.policy(Settings(), CPU, print),
+        environment.policy(Settings(), torch.device("cpu"), print),
     ):
         warnings.warn("something else", UserWarning, stacklevel=1)
 

@@ -97,7 +97,7 @@ def draw_missing(run: Path, job: str) -> str:
     # A worker of another command may be drawing it; the queue exists while commands work.
     queue = Queue(run)
     while queue.path.is_dir():
-        claim = queue.claim(job, "report")
+        claim = queue.claim(job)
         if claim is not None:
             with claim:
                 return "" if is_drawn(folder) else _draw_stored(folder)

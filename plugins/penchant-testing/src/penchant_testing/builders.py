@@ -77,11 +77,8 @@ def dataset(given: Any, *, seed: int = 0) -> Any:
     registration = discovery.load().find("dataset", name)
     component = registration.component.bind(table, name)
     choice = BoundComponent(component, registration, name)
-    # The keys that a context takes: the same samples as in a run of this seed.
-    key = derive(seed, "dataset", name)
-    generator = torch.Generator(device="cpu").manual_seed(key)
     cpu = torch.device("cpu")
-    return loaded(choice, generator, seed=seed, device=cpu, dtype=torch.float32)
+    return loaded(choice, seed=seed, device=cpu, dtype=torch.float32)
 
 
 def context(probe: str | type[Probe], folder: Path | None = None, **arguments: Any) -> Context:
@@ -113,7 +110,7 @@ def only_job(probe: str | type[Probe], arguments: Mapping[str, Any]) -> Job:
     raw = experiment(probe, arguments, plugins)
     device = resolve_device(raw.get("device", "cpu"))
     built = build(raw, plugins, "test")
-    (job,) = built.jobs(device.kind)
+    (job,) = built.jobs(device.type)
     return job
 
 

@@ -172,7 +172,7 @@ def run_in_processes(jobs: list[Job], folder: Path, workers: int = 2) -> None:
     )
     team = Team(Processes(), assignment, workers)
     try:
-        while len(queue.ended()) < len(jobs):
+        while len(queue.names("ended")) < len(jobs):
             team.grow(workers)
             team.tend()
             time.sleep(0.05)

@@ -22,7 +22,6 @@ from penchant.experiments.experiment import build
 from penchant.experiments.jobs import BoundComponent
 from penchant.experiments.settings import Settings
 from penchant.plugins.discovery import Plugins, kernel_version
-from penchant.seeds import derive
 
 from penchant_tools.orders import wrong_operations
 from penchant_tools.refusals import tried
@@ -234,10 +233,8 @@ class _Diagnosis:
         try:
             component = registration.component.bind(options, name)
             choice = BoundComponent(component, registration, name)
-            seed = derive(0, "dataset", name)
-            generator = torch.Generator(device="cpu").manual_seed(seed)
             cpu = torch.device("cpu")
-            data = loaded(choice, generator, seed=0, device=cpu, dtype=torch.float32)
+            data = loaded(choice, seed=0, device=cpu, dtype=torch.float32)
         except Error as error:
             self.refused.add("dataset")
             yield CheckResult(name, str(error), well=False)

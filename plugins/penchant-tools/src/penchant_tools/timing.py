@@ -26,7 +26,7 @@ from penchant.execution.devices import resolve_device
 from penchant.execution.environment import peak_memory
 from penchant.execution.mapping import Map
 from penchant.execution.progress import Message, Reporter, reporting
-from penchant.execution.shards import Arrays, Shard
+from penchant.execution.shards import Arrays
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 
@@ -74,7 +74,7 @@ def estimated(job: Job, folder: Path, seconds: float) -> Estimate:
         The last estimate that it sent; at least the time that it was given.
     """
     # A fork has everything loaded. CUDA does not survive one, and macOS forbids it.
-    forks = sys.platform == "linux" and resolve_device(job.settings.device).kind == "cpu"
+    forks = sys.platform == "linux" and resolve_device(job.settings.device).type == "cpu"
     context: Any = multiprocessing.get_context("fork" if forks else "spawn")
     receiver, sender = context.Pipe(duplex=False)
     settings = attrs.evolve(job.settings, time_limit=max(seconds - TO_LEAVE, seconds / 2))
@@ -107,7 +107,7 @@ def _measure(job: Job, folder: Path, sender: Connection) -> None:
     limit = job.settings.time_limit or 0.0
     began = time.perf_counter()
     # One thread of a CPU knows its own time, on a busy machine too.
-    alone = job.settings.threads == 1 and resolve_device(job.settings.device).kind == "cpu"
+    alone = job.settings.threads == 1 and resolve_device(job.settings.device).type == "cpu"
     timer = JobTimer(time.process_time if alone else time.perf_counter, sender.send)
     register_optimizer_step_post_hook(timer.count_step)
     with warnings.catch_warnings(), reporting(_Progress(timer)):
@@ -171,17 +171,17 @@ class JobTimer:
         """For how many shards another one's answer stands."""
         return self._known.skipped
 
-    def map(self, shared_map: Map, shards: Sequence[Shard], /) -> Iterator[Arrays]:
+    def map(self, whole: Map, shards: Sequence[int], /) -> Iterator[Arrays]:
         """Yield an answer for every shard: its own, or that of one before it."""
         count = len(shards)
         self._known = attrs.evolve(self._known, shards=self._known.shards + count)
-        answer, cold = self._do(shared_map, shards[0], count)
+        answer, cold = self._do(whole, shards[0], count)
         done = {0: answer}
         each = cold
         if count > 1 and cold < QUICK:
             # By now there is what the first had to make once. The last may be a small rest.
             middle = count // 2
-            done[middle], each = self._do(shared_map, shards[middle], count - 1)
+            done[middle], each = self._do(whole, shards[middle], count - 1)
         skipped = count - len(done)
         self._skipped_seconds += skipped * each
         self._known = attrs.evolve(
@@ -198,10 +198,10 @@ class JobTimer:
                 # A copy each: the probe holds as much memory as it would.
                 yield copy.deepcopy(answer)
 
-    def _do(self, shared_map: Map, shard: Shard, alike: int) -> tuple[Arrays, float]:
+    def _do(self, whole: Map, shard: int, alike: int) -> tuple[Arrays, float]:
         began = self._clock()
         self._begin((began, alike))
-        answer = shared_map.compute(shard)
+        answer = whole.compute(shard)
         self._begin(None)
         return answer, self._clock() - began
 
