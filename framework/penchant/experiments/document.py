@@ -32,14 +32,15 @@ class Document:
             raise Error(f"expected a table, found {value!r} ({where})")
         return value
 
-    def tables(self, key: str) -> list[Table]:
-        """A list of tables, or an Error."""
+    def tables(self, key: str) -> list[tuple[str, Table]]:
+        """Each table of a list with its location, or an Error."""
         value = self.raw.get(key, [])
         where = f"{self.where}, {key}"
         if not isinstance(value, (list, tuple)):
             kind = type(value).__name__
             raise Error(f"{key} must be a list of tables ([[{key}]]), found {kind} ({where})")
-        return [self.table(each, f"{where}[{index}]") for index, each in enumerate(value)]
+        located = [(f"{where}[{index}]", each) for index, each in enumerate(value)]
+        return [(where, self.table(each, where)) for where, each in located]
 
     def registration(self, kind: str, entry: Table, where: str) -> Registration:
         """The component of this kind that a table names; `where` is the table's key."""

@@ -14,7 +14,7 @@ from penchant.components.taking import AXES
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import Document, Table, text_of
-from penchant.experiments.jobs import BoundComponent, BoundProbe, Cell, Job, make_job
+from penchant.experiments.jobs import Axis, BoundComponent, BoundProbe, Cell, Job, make_job
 from penchant.experiments.probe_entries import Known, ProbeEntry
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
@@ -52,15 +52,11 @@ class Experiment:
     def _cells(self) -> Iterator[Cell]:
         for probe in self.probes:
             # An axis that the probe does not take has the one entry None.
-            for architecture, dataset in itertools.product(*[probe.axes[axis] for axis in AXES]):
-                for seed in self.settings.seeds:
-                    yield Cell(
-                        self.settings,
-                        probe,
-                        cast("BoundComponent[Architecture] | None", architecture),
-                        cast("BoundComponent[Dataset] | None", dataset),
-                        seed,
-                    )
+            architectures = cast("Axis[Architecture]", probe.axes["architecture"])
+            datasets = cast("Axis[Dataset]", probe.axes["dataset"])
+            seeds = self.settings.seeds
+            for architecture, dataset, seed in itertools.product(architectures, datasets, seeds):
+                yield Cell(self.settings, probe, architecture, dataset, seed)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -90,10 +86,7 @@ def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment
     entries = document.tables("probes")
     if not entries:
         raise Error(f"the experiment has no probe: add [[probes]] with a name ({where})")
-    probes = [
-        ProbeEntry(document, entry, f"{where}, probes[{index}]").bound(known)
-        for index, entry in enumerate(entries)
-    ]
+    probes = [ProbeEntry(document, entry, key).bound(known) for key, entry in entries]
     _check_used(known, probes, where)
     return Experiment(settings, tuple(probes), raw, executor)
 
@@ -126,8 +119,7 @@ def _settings(document: Document, executor: Executor | None) -> Settings:
 def _bound(document: Document, kind: str) -> dict[str, BoundComponent[Component]]:
     """The architectures or datasets of the experiment, by label."""
     components: dict[str, BoundComponent[Component]] = {}
-    for index, entry in enumerate(document.tables(f"{kind}s")):
-        where = f"{document.where}, {kind}s[{index}]"
+    for where, entry in document.tables(f"{kind}s"):
         registration = document.registration(kind, entry, where)
         # Probes select it, and results call it, by its label.
         label = text_of(entry.get("label", registration.component.name), f"{where}.label")

@@ -106,6 +106,9 @@ class BoundComponent(Generic[C]):
         return "trained" if is_module else "fresh"
 
 
+Axis = tuple[BoundComponent[C] | None, ...]  # what a probe is measured on along one axis
+
+
 class _Unidentified(str):
     """A unique hash, of an object that cannot be identified."""
 
@@ -132,7 +135,7 @@ class BoundProbe(BoundComponent[Probe]):
     training: Training | None = None
     trains_further: bool = False
     used: Mapping[tuple[str, str], Registration] = attrs.field(factory=dict)
-    axes: Mapping[str, tuple[BoundComponent[Component] | None, ...]] = attrs.field(factory=dict)
+    axes: Mapping[str, Axis[Component]] = attrs.field(factory=dict)
 
     @property
     def estimator_labels(self) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from penchant.components.taking import AXES, how_taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
 from penchant.experiments.document import TYPED, Document, Table, text_of
-from penchant.experiments.jobs import BoundComponent, BoundProbe
+from penchant.experiments.jobs import Axis, BoundComponent, BoundProbe
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Registration
 
@@ -108,7 +108,7 @@ class ProbeEntry:
                     used[kind, name] = plugins.find(kind, name, location)
         return used
 
-    def _axis(self, kind: str, known: Known) -> tuple[BoundComponent[Component] | None, ...]:
+    def _axis(self, kind: str, known: Known) -> Axis[Component]:
         """What a probe is given along one axis: what it selects, or everything it needs."""
         cls, key = self.cls, f"{kind}s"
         where = f"{self.where}.{key}"

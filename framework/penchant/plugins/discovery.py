@@ -19,14 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 from penchant.components import builtin, hookspecs
-from penchant.components.component import (
-    Architecture,
-    Component,
-    Dataset,
-    Estimator,
-    Executor,
-    Probe,
-)
+from penchant.components.component import Component, Estimator, Probe
 from penchant.components.roles import Role, role_of
 from penchant.errors import Error, suggestion
 from penchant.plugins.declaration_checks import check_declaration
@@ -94,10 +87,7 @@ class Plugins:
     def __init__(self, plugins: Iterable[Plugin], without: tuple[str, ...] = ()) -> None:
         self.plugins = list(plugins)
         self.without = without  # names of those that were left out
-        self.architectures = Registry(Architecture, self)
-        self.datasets = Registry(Dataset, self)
         self.estimators = Registry(Estimator, self)
-        self.executors = Registry(Executor, self)
         self.probes = Registry(Probe, self)
         self._registrations: dict[tuple[str, str], list[Registration]] = {}
         for plugin in self.plugins:

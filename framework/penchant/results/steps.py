@@ -64,8 +64,3 @@ def about_steps(meanings: Mapping[str, str]) -> dict[str, str]:
     for name, meaning in meanings.items():
         about[array_name(name, "value")] = f"{meaning}; at every step"
     return about
-
-
-def is_by_step(result: Result) -> bool:
-    """Was every state of a trajectory measured? Needs no arrays."""
-    return "trajectory" in result.conventions

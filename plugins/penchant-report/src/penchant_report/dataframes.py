@@ -8,7 +8,9 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error, suggestion
-from penchant.results.steps import BY_STEP, STEPS, is_by_step
+from penchant.results.steps import BY_STEP, STEPS
+
+from penchant_report.run_rows import is_by_step
 
 _AXES = ("architecture", "dataset", "seed", "step")
 _PARTS = ("stderr", "null", "null_spread")

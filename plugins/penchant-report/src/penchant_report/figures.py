@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 from penchant.components.targets import resolve
 from penchant.errors import Error
-from penchant.results.steps import is_by_step
 
+from penchant_report.run_rows import is_by_step
 from penchant_report.step_curves import NAME, over_steps
 
 STYLE = Path(__file__).with_name("penchant.mplstyle")

@@ -10,7 +10,7 @@ import attrs
 from penchant.results.quantities import NUMBERS, Quantity
 from penchant.results.result import Result
 from penchant.results.runs import Run
-from penchant.results.steps import BY_STEP, STEPS, array_name, is_by_step
+from penchant.results.steps import BY_STEP, STEPS, array_name
 
 
 def run_rows(run: Run, options: bool) -> list[dict[str, Any]]:
@@ -43,6 +43,11 @@ def _rows(
             "z": difference.z if difference else None,
             **options,
         }
+
+
+def is_by_step(result: Result) -> bool:
+    """Was every state of a trajectory measured? Needs no arrays."""
+    return "trajectory" in result.conventions
 
 
 def quantities_by_step(result: Result) -> Iterator[tuple[int, dict[str, Quantity]]]:
