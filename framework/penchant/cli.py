@@ -26,7 +26,7 @@ LONGEST_FOLDER = 60  # characters of a run folder's name that say what was measu
 class _Commands(click.Group):
     """The kernel's commands and those of plugins; an `Error` is one line on stderr."""
 
-    _complete = False  # whether plugins have added their commands
+    _has_all = False  # whether plugins have added their commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         self._add_commands_of_plugins(ctx)
@@ -45,9 +45,9 @@ class _Commands(click.Group):
         super().add_command(cmd, name)
 
     def _add_commands_of_plugins(self, ctx: click.Context) -> None:
-        if self._complete:
+        if self._has_all:
             return
-        self._complete = True
+        self._has_all = True
         plugins = discovery.load(tuple(ctx.params.get("without") or ()))
         for problem in plugins.notify("penchant_commands", cli=self):
             complain(problem)

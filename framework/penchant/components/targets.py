@@ -50,17 +50,15 @@ def check_parameters(function: Callable[..., Any], expected: tuple[str, ...], wh
 
 
 def sendable(value: object) -> bool:
-    """Can another process import this by its name, or unpickle it?"""
-    module = getattr(value, "__module__", None)
+    """Can another process import this by its name, or unpickle this module?"""
     name = getattr(value, "__qualname__", "")
-    if not name and hasattr(value, "state_dict"):
-        return _is_picklable(value)
-    if module in (None, "__main__") or "<" in name:
-        # An object without a name is pickled, unless its class is defined in a script.
-        return not name and type(value).__module__ != "__main__"
+    if not name:
+        return hasattr(value, "state_dict") and _is_picklable(value)
+    if value.__module__ == "__main__":
+        return False
     try:
         # A decorated function may have the name of the function that it replaced.
-        return resolve(f"{module}:{name}", name) is value
+        return resolve(f"{value.__module__}:{name}", name) is value
     except Error:
         return False
 
@@ -68,7 +66,6 @@ def sendable(value: object) -> bool:
 def _is_picklable(network: object) -> bool:
     """Can another process unpickle this module? A class of a script is not found there."""
     try:
-        data = pickle.dumps(network)
+        return b"__main__" not in pickle.dumps(network)
     except Exception:  # whatever a user's module raises when pickled
         return False
-    return b"__main__" not in data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import attrs
@@ -13,6 +13,8 @@ from penchant.components.taking import ACCEPTS, KINDS, NEEDS
 from penchant.errors import Error, suggestion
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# Attributes that list names, and the words that are known; components have any name.
+_LISTINGS = {"needs": NEEDS, "accepts": ACCEPTS, "takes": KINDS, "uses": None}
 
 
 def check_declaration(component: object, base: type[Component]) -> None:
@@ -42,17 +44,14 @@ def check_declaration(component: object, base: type[Component]) -> None:
 
 def _check_kind(component: Any, base: type[Component], what: str) -> None:
     """Refuse what is wrong with that which only some kinds have."""
-    for listing in ("needs", "accepts", "uses", "takes"):
+    for listing, known in _LISTINGS.items():
         # Elsewhere the word may be an option.
         if hasattr(base, listing):
-            _check_names(getattr(component, listing), f"{what}.{listing}")
+            _check_names(getattr(component, listing), known, f"{what}.{listing}")
     if base.kind == "estimator" and role_of(component) is None:
         role = getattr(component, "role", "")
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
     if issubclass(component, Probe):
-        _check_words(component.needs, NEEDS, f"{what}.needs")
-        _check_words(component.accepts, ACCEPTS, f"{what}.accepts")
-        _check_words(component.takes, KINDS, f"{what}.takes")
         _check_preset_names(component, what)
 
 
@@ -66,20 +65,14 @@ def _check_field(field: Any, where: str) -> None:
         raise Error(f"{where} has a reserved name")
 
 
-def _check_names(value: object, where: str) -> None:
-    """Refuse one name where several are expected: `in` would look for a part of it."""
-    if isinstance(value, (tuple, list)):
-        return
-    found = f"found {value!r}"
-    if isinstance(value, str):
-        found = f"found the text {value!r}: write ({value!r},)"
-    raise Error(f"{where} must be a tuple of names, {found}")
-
-
-def _check_words(names: Sequence[str], known: Collection[str], where: str) -> None:
-    """Refuse an unknown word: a misspelt need would never be checked."""
-    for name in names:
-        if name not in known:
+def _check_names(value: object, known: Collection[str] | None, where: str) -> None:
+    """Refuse what is no tuple, and an unknown word: a misspelt need would never be checked."""
+    if not isinstance(value, (tuple, list)):
+        # With text, `in` would look for a part of it.
+        found = f"the text {value!r}: write ({value!r},)" if isinstance(value, str) else repr(value)
+        raise Error(f"{where} must be a tuple of names, found {found}")
+    for name in value:
+        if known is not None and name not in known:
             raise Error(f"{where} has {name!r}{suggestion(name, known)}")
 
 

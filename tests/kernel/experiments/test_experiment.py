@@ -81,6 +81,10 @@ def entry(**changes):
             entry(estimators={"spread": ["standard-deviation"] * 2}),
             "output-spread takes one estimator for spread, found 2",
         ),
+        (
+            {"architectures": [{"name": "perceptron", "lable": "a"}]},
+            "perceptron has no option 'lable'; did you mean 'label'? (own.toml, architectures[0].lable)",
+        ),
         (entry(estimators=3), "expected a table, found 3 (own.toml, probes[0].estimators)"),
     ],
 )
