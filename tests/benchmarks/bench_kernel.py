@@ -83,7 +83,7 @@ def recognise(folder):
     raw = {**RAW, "seeds": list(range(1000)), "probes": [{"name": "output-spread", "networks": 2}]}
     plugins = discovery.load()
     first, *others = build(raw, plugins).jobs("cpu")
-    found = run_job(first, folder)
+    found = run_job(Context(first, folder))
     for job in others:
         store_result(job, folder, found)
     run_experiment(build(raw, plugins), plugins, folder)

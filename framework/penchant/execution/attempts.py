@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from penchant.components.taking import how_taken
@@ -23,7 +23,6 @@ from penchant.execution.environment import isolated, peak_memory, recorded_polic
 from penchant.execution.failures import Failure, failure_of
 from penchant.execution.fitting import check_fit, mistakes
 from penchant.execution.limits import time_limit
-from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import load_only
 from penchant.results.job_folder import JobFolder
@@ -31,44 +30,24 @@ from penchant.results.records import ResultRecord
 from penchant.results.result import Result
 from penchant.results.steps import stacked
 
-if TYPE_CHECKING:
-    import torch
-
 Measure = Callable[[Any, Context], Result]
 
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 
 
-def run_job(
-    job: Job,
-    folder: Path,
-    *,
-    pool: Pool | None = None,
-    device: torch.device | None = None,
-    note: str = "",
-    listeners: tuple[EntryPoint, ...] = (),
-) -> Result:
-    """Measure one job and store the result; a failure becomes a result that says why.
+def run_job(context: Context, *, note: str = "", listeners: tuple[EntryPoint, ...] = ()) -> Result:
+    """Measure the job of a context and store the result; a failure becomes one that says why.
 
-    Args:
-        job: What to measure.
-        folder: The run folder.
-        pool: Does its shards; without one they are done here.
-        device: Where it computes; by default what its settings say.
-        note: A warning the result begins with.
-        listeners: Plugins that get the result.
-
-    Returns:
-        The result, as it is stored.
+    The result begins with a note, if there is one. Listeners are plugins that get it.
     """
     began = time.perf_counter()
+    job, folder = context._job, context._folder
     stored = JobFolder.of(folder, job.id)
-    context = Context(job, folder, device=device, pool=pool)
     if note:
         context.warn(note)
     if job.settings.quick:
         context.conventions["form"] = REDUCED
-    result, failure, extra = _measured(job, context, stored.path)
+    result, failure, extra = _measured(context, stored.path)
     seconds = time.perf_counter() - began
     memory = peak_memory(context.device)
     extra["cost"] = {"seconds": round(seconds, 3), "peak_memory_bytes": memory}
@@ -97,11 +76,10 @@ def run_job(
     return attrs.evolve(result, warnings=stored.read(arrays=False).warnings)
 
 
-def _measured(
-    job: Job, context: Context, folder: Path
-) -> tuple[Result, Failure | None, ResultRecord]:
+def _measured(context: Context, folder: Path) -> tuple[Result, Failure | None, ResultRecord]:
     """The result of the probe, or why it failed; and what else the record holds."""
-    settings, device = job.settings, context.device
+    job, device = context._job, context.device
+    settings = job.settings
     try:
         with (
             # Standard output is for results, or for JSON lines.

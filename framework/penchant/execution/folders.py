@@ -37,21 +37,11 @@ class CommandRecord(TypedDict):
 
 
 @contextlib.contextmanager
-def joined(
-    folder: Path, jobs: list[Job], *, fresh: bool = False
-) -> Iterator[tuple[str, list[str]]]:
+def joined(folder: Path, jobs: list[Job]) -> Iterator[tuple[str, list[str]]]:
     """Work in a folder, alone or with other commands that run the same jobs with the same code.
 
-    Args:
-        folder: The run folder.
-        jobs: All jobs of the experiment.
-        fresh: Move an old run aside.
-
-    Yields:
-        A name for this command, and descriptions of those that were at work when it came.
+    Yields a name for this command, and descriptions of those that were at work when it came.
     """
-    if fresh and folder.exists():
-        _move_aside(folder)
     _check_folder(folder, jobs)
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     queue = Queue(folder)
@@ -134,7 +124,7 @@ def _check_same(folder: Path, others: list[CommandRecord], own: CommandRecord) -
         raise Error(f"{_named(other)} works in {folder} with {what}; {hint}")
 
 
-def _move_aside(folder: Path) -> None:
+def move_aside(folder: Path) -> None:
     """Rename an old run, unless another command works in it."""
     # Never rename a folder that only a mistyped --out could mean.
     if not folder.is_dir() or (not _is_run(folder) and any(folder.iterdir())):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TypedDict
 
-from penchant.execution.tasks import Queue
+from penchant.execution.tasks import PAUSE, Queue
 
 
 class Message(TypedDict, total=False):
@@ -55,7 +56,7 @@ def reporting(reporter: Reporter) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching(look: Callable[[], None]) -> Iterator[None]:
-    """Call `look` at every report, where a command's own thread is the worker."""
+    """Call `look` at every report and pause, where a command's own thread is the worker."""
     token = _look.set(look)
     try:
         yield
@@ -65,9 +66,20 @@ def watching(look: Callable[[], None]) -> Iterator[None]:
 
 def report(message: Message) -> None:
     """Report how far a job is, from wherever its code runs."""
-    reporter, look = _reporter.get(), _look.get()
+    reporter = _reporter.get()
     if reporter is not None:
         reporter.report(message)
+    _let_look()
+
+
+def pause() -> None:
+    """Wait a little for what other workers do."""
+    _let_look()
+    time.sleep(PAUSE)
+
+
+def _let_look() -> None:
+    look = _look.get()
     if look is not None:
         look()
 

@@ -26,7 +26,7 @@ from penchant.execution.devices import default_workers, job_device
 from penchant.execution.environment import environment
 from penchant.execution.executors import Team
 from penchant.execution.fetching import check_files, fetch
-from penchant.execution.folders import joined, still_to_do, write_experiment
+from penchant.execution.folders import joined, move_aside, still_to_do, write_experiment
 from penchant.execution.limits import TerminatedError, raising
 from penchant.execution.processes import start_server
 from penchant.execution.progress import Follower, Message, watching
@@ -90,7 +90,9 @@ def run_experiment(
     # Clusters send it before they kill.
     terminable = raising(signal.SIGTERM, TerminatedError("terminated"))
     try:
-        with joined(folder, jobs, fresh=fresh) as (name, others), terminable:
+        if fresh and folder.exists():
+            move_aside(folder)
+        with joined(folder, jobs) as (name, others), terminable:
             command = _Command(experiment, plugins, folder, name, others, jobs, chosen, temporary)
             return command.run(executor)
     except OSError as error:
@@ -183,9 +185,9 @@ class _Command:
             # A single job runs here, and its shards in workers: it need not wait for these.
             alone = len(waiting) == 1 and not self.others
             if alone and type(executor) is Processes and not self._is_dangerous(waiting[0]):
-                with watching(watch.look):
+                with watching(watch.tend):
                     # The device is that of worker 0; its number is that of no other worker.
-                    work(assignment, -assignment.devices, watch.tend)
+                    work(attrs.evolve(assignment, leaves_shards=True), -assignment.devices)
             watch.until_done()
         finally:
             team.stop()
@@ -273,12 +275,12 @@ class _Watch:
         while self.left:
             # A worker in this very thread works now.
             with watching(self.look):
-                self.tend()
+                self.tend(len(self.left))
             time.sleep(PAUSE)
 
-    def tend(self) -> None:
-        """Have a worker for every job or shard, as far as there is room, and see what they do."""
-        self.team.grow(max(self.shards, len(self.left)))
+    def tend(self, jobs: int = 0) -> None:
+        """Have a worker for every job or shard, as far as there is room; see what they do."""
+        self.team.grow(max(jobs, self.shards))
         self.look()
         self.team.tend()
 
@@ -306,8 +308,10 @@ class _Watch:
             self._ended(job)
         else:
             self.notify("penchant_progress", **message)
-            if message["what"] == "shards":
-                self.shards = max(self.shards, message["total"] - message["done"])
+            left = message["total"] - message["done"]
+            # A single shard is done by the worker of its job.
+            if message["what"] == "shards" and left > 1:
+                self.shards = max(self.shards, left)
 
     def _ended(self, name: str) -> None:
         job = self.left.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 import attrs
 from penchant.errors import Error
 from penchant.execution.attempts import run_job, store_result
+from penchant.execution.context import Context
 from penchant.execution.devices import resolve_device
 from penchant.execution.failures import Failure
 from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import Map
 from penchant.execution.maps import Maps, PublishedMap
-from penchant.execution.progress import Reporter, report, reporting
+from penchant.execution.progress import Reporter, pause, report, reporting
 from penchant.execution.shards import Arrays
-from penchant.execution.tasks import PAUSE, RAISED, Claim, Queue
+from penchant.execution.tasks import RAISED, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
@@ -45,6 +46,7 @@ class Assignment:
     threads: int  # of each worker
     attempts: int  # how often a task may crash its worker
     listeners: tuple[EntryPoint, ...] = ()  # plugins that get results
+    leaves_shards: bool = False  # to other workers, because the command itself is this one
 
     def worker(self, number: int) -> str:
         """The name of a worker."""
@@ -60,21 +62,15 @@ class Assignment:
         return device
 
 
-def work(assignment: Assignment, number: int, tend: Callable[[], None] | None = None) -> None:
-    """Work until every job has ended.
-
-    Args:
-        assignment: What is to be done.
-        number: A number that no other worker of the command has or had.
-        tend: Where shards are left to other workers: called while they are waited for.
-    """
+def work(assignment: Assignment, number: int) -> None:
+    """Work until every job has ended; no other worker of the command has or had this number."""
     from penchant_numerics.isolation import limited_threads
 
     queue = Queue(assignment.folder)
     reporter = Reporter(queue, assignment.worker(number))
     with limited_threads(assignment.threads), reporting(reporter):
         try:
-            Worker(assignment, number, tend).run()
+            Worker(assignment, number).run()
         except FileNotFoundError:
             # The command has ended, or the folder was deleted.
             if queue.path.is_dir():
@@ -88,10 +84,7 @@ class Worker:
     there the job fails with it as if nothing had been published.
     """
 
-    def __init__(
-        self, assignment: Assignment, number: int, tend: Callable[[], None] | None = None
-    ) -> None:
-        """As `work`."""
+    def __init__(self, assignment: Assignment, number: int) -> None:
         self.assignment = assignment
         self.name = assignment.worker(number)
         self.device = assignment.device(number)
@@ -99,10 +92,11 @@ class Worker:
         self._jobs = {job.id: job for job in assignment.jobs}
         self._left = dict.fromkeys(assignment.waiting)
         self._scanned = 0.0
-        self._tend = tend
         # States of the shards that it takes of other jobs, and of its own.
         self._free = range(assignment.attempts)
-        self._failed = (RAISED, assignment.attempts)
+        self._own = [RAISED, assignment.attempts]
+        if not assignment.leaves_shards:
+            self._own += self._free
         self._claim: Claim | None = None  # of the job that it does
         self._maps = Maps(self.queue, self._jobs)
         self._map: PublishedMap | None = None  # the one that it helps with, opened
@@ -117,25 +111,19 @@ class Worker:
                     idle.unlink(missing_ok=True)
                 elif self._left:
                     idle.touch()
-                    self._pause()
+                    pause()
                 else:
                     return
         finally:
             with contextlib.suppress(OSError):
                 idle.unlink(missing_ok=True)
 
-    def _pause(self) -> None:
-        """Wait a little; a command that is itself a worker looks after the others meanwhile."""
-        if self._tend is not None:
-            self._tend()
-        time.sleep(PAUSE)
-
     def _crash(self, what: str, claim: Claim) -> str:
         """Why a task that was begun too often has failed."""
         deadline = time.monotonic() + SECONDS_TO_EXPLAIN
         # The command of its last worker finds out in a moment how that one died.
         while not self.queue.death(claim) and time.monotonic() < deadline:
-            self._pause()
+            pause()
         how = self.queue.death(claim) or "no reason is known"
         crashes = f"{what} crashed its worker {claim.attempts} times (last: {how})"
         return f"{crashes}. If memory ran out, use fewer workers."
@@ -181,14 +169,9 @@ class Worker:
             self._claim = claim
             self.queue.begin(claim, self.name)
             report({"job": job.id, "started": True})
-            run_job(
-                job,
-                folder,
-                pool=self,
-                device=self.device,
-                note=self.assignment.notes.get(job.id, note),
-                listeners=self.assignment.listeners,
-            )
+            context = Context(job, folder, device=self.device, pool=self)
+            note = self.assignment.notes.get(job.id, note)
+            run_job(context, note=note, listeners=self.assignment.listeners)
         self.queue.end(job.id)
         claim.finish()
         report({"job": job.id, "ended": True})
@@ -200,7 +183,7 @@ class Worker:
         assert self._claim is not None
         try:
             for position, shard in enumerate(shards):
-                if to_publish and (self._tend or self.queue.names("idle")):
+                if to_publish and (self.assignment.leaves_shards or self.queue.names("idle")):
                     published = self._maps.publish(whole, shards[position:])
                     to_publish = False
                 if published is None:
@@ -216,11 +199,10 @@ class Worker:
     def _answer(self, published: PublishedMap, shard: int) -> Arrays:
         """The answer of a shard of its job; while another worker does it, do others."""
         whole = published.map
-        states = self._failed if self._tend else (*self._failed, *self._free)
         while not whole.has(shard):
-            claim = published.take(states)
+            claim = published.take(self._own)
             if claim is None:
-                self._pause()
+                pause()
                 continue
             with claim:
                 if claim.attempts >= self.assignment.attempts:

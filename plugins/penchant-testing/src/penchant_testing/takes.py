@@ -9,6 +9,7 @@ from typing import Any
 from penchant.components.taking import how_taken, takes_data, takes_sequences, takes_tokens
 from penchant.errors import Error
 from penchant.execution.attempts import run_job
+from penchant.execution.context import Context
 from penchant.results.result import Result
 
 from penchant_testing.builders import context, only_job
@@ -131,12 +132,12 @@ def _check_data(
     if takes:
         _run(cls.name, own, folder / word)
         return
-    refused = run_job(only_job(cls.name, own), folder / word).error or ""
+    refused = run_job(Context(only_job(cls.name, own), folder / word)).error or ""
     # A sequence of tokens may be refused for either reason.
     assert word in refused or "continuous-inputs" in refused, f"{cls.name}: {refused or 'taken'}"
 
 
 def _run(name: str, arguments: Mapping[str, Any], folder: Path) -> Result:
-    result = run_job(only_job(name, arguments), folder)
+    result = run_job(Context(only_job(name, arguments), folder))
     assert result.status == "done", f"{name} failed: {result.error}"
     return result

@@ -115,7 +115,7 @@ def _measure(job: Job, folder: Path, sender: Connection) -> None:
         warnings.simplefilter("ignore")
         timer.steps = _steps(job, folder)
         listeners = discovery.load().listening("penchant_result_stored")
-        result = run_job(job, folder, pool=timer, listeners=listeners)
+        result = run_job(Context(job, folder, pool=timer), listeners=listeners)
     # Some code reports the end of its time in words of its own.
     stopped = result.error is not None and time.perf_counter() - began >= limit
     error = "" if stopped else result.error or ""
