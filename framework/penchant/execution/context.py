@@ -10,7 +10,6 @@ import copy
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
@@ -37,10 +36,9 @@ if TYPE_CHECKING:
     import torch
     from penchant_numerics.data import Data, Samples
     from penchant_numerics.estimates import Directions, Information, LayerCurvature
-    from torch import Tensor, nn
+    from torch import nn
 
 T = TypeVar("T")  # what estimators of a role return
-EMBEDDED = 256  # samples that go through the first layers of a network at once
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
 
 
@@ -214,8 +212,6 @@ class Context:
 
     def _embedded(self, data: Data, layer: str) -> Data:
         """Samples as the outputs of the layer at which networks begin."""
-        import torch
-
         if self.network_kind == "trajectory":
             raise Error("inputs_from needs one network, found a trajectory that is followed")
         network = self._on_device(self._bound(data.shape, data.outputs)(0))
@@ -224,13 +220,8 @@ class Context:
         own = self._own_architecture
         if own is not None and own.network_kind == "fresh":
             self.conventions["inputs"] += ", in the first network"
-        embed = cast("Callable[[Tensor], Tensor]", network.embed)
-
-        def embedded(samples: Samples) -> Samples:
-            rows = [embed(batch).detach() for batch in samples.inputs.split(EMBEDDED)]
-            return samples._replace(inputs=torch.cat(rows))
-
-        return replace(data, train=embedded(data.train), test=embedded(data.test))
+        embed = cast("Callable[[Data], Data]", network.embed)
+        return embed(data)
 
     def dataset(self, name: str, **options: object) -> Data:
         """Samples of a dataset that the running component names in `uses`."""

@@ -5,6 +5,7 @@ import pytest
 import torch
 from penchant_import.declarations import ImportedArchitecture, ImportedDataset
 from penchant_import.imported import build, load
+from penchant_numerics.data import Data, Samples
 from torch import nn
 
 TOKENS, LENGTH, CLASSES = 7, 5, 3
@@ -98,7 +99,8 @@ def test_a_network_begins_at_a_layer():
     network = Reader()
     options = ImportedArchitecture(factory=network, inputs_from="embedding")
     split = build(options, (LENGTH,), CLASSES)
-    embedded = split.embed(IDS)
+    samples = Samples(IDS, torch.zeros(len(IDS)))
+    embedded = split.embed(Data(samples, samples, 0)).test.inputs
     torch.testing.assert_close(embedded, network.embedding(IDS))
     torch.testing.assert_close(split(embedded), network(IDS))
     # Gradients in the embedding, beside those by differences.

@@ -6,12 +6,18 @@ hooks of the network see the inputs as they are given.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penchant import Error
 from penchant.errors import suggestion
+
+if TYPE_CHECKING:
+    from penchant_numerics.data import Data, Samples
+
+BATCH = 256  # samples that go through the first layers of a network at once
 
 
 def by_name(network: Any, names: tuple[str, ...]) -> None:
@@ -36,7 +42,8 @@ def begin_at(network: Any, name: str, shape: tuple[int, ...]) -> None:
     """Let a network begin at a layer: its inputs are what the layer would give.
 
     Whatever computes the layer's own input still runs, on tokens that are all 0; what it gives is
-    replaced. `network.embed` gives the outputs of the layer for inputs of the whole network.
+    replaced. `network.embed` gives a dataset whose inputs are the outputs of the layer for those of
+    the whole network.
 
     Args:
         network: The network; it is changed.
@@ -61,7 +68,18 @@ class _Split:
         self.embedding = False
         self.outputs: Any = None  # of the layer, while `embed` runs
 
-    def embed(self, network: Any, tokens: Any) -> Any:
+    def embed(self, network: Any, data: Data) -> Data:
+        """The samples of a dataset, with what the layer gives for them as inputs."""
+        train, test = (self._embedded(network, samples) for samples in (data.train, data.test))
+        return dataclasses.replace(data, train=train, test=test)
+
+    def _embedded(self, network: Any, samples: Samples) -> Samples:
+        import torch
+
+        rows = [self._outputs(network, batch) for batch in samples.inputs.split(BATCH)]
+        return samples._replace(inputs=torch.cat(rows))
+
+    def _outputs(self, network: Any, tokens: Any) -> Any:
         """What the layer gives for inputs of the whole network."""
         import torch
 
@@ -69,7 +87,7 @@ class _Split:
         try:
             with torch.no_grad():
                 network(tokens)
-            return self.outputs
+            return self.outputs.detach()
         finally:
             self.embedding, self.outputs = False, None
 
