@@ -24,11 +24,12 @@ from penchant.execution.devices import resolve_device
 from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, write_counts
 from penchant.execution.mapping import Map, Pool, mapped
-from penchant.execution.networks import BoundArchitecture, load_weights
+from penchant.execution.networks import BoundArchitecture
 from penchant.execution.shards import Scope, json_like, ranges, shared_arrays
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
+from penchant.extras import extra
 from penchant.plugins.discovery import Registration
 from penchant.seeds import derive
 
@@ -270,7 +271,7 @@ class Context:
         """Network number `index` of this seed, in evaluation mode, on the device."""
         architecture = self.architecture
         if outputs is not None:
-            architecture = architecture.with_outputs(outputs)
+            architecture = attrs.evolve(architecture, outputs=outputs)
         return self._on_device(architecture(index))
 
     def _on_device(self, network: nn.Module) -> nn.Module:
@@ -282,7 +283,8 @@ class Context:
         bound = self._job.architecture
         if bound is not None and bound.weights is not None:
             path = Path(bound.weights.files[number])
-            unused = load_weights(network, path, bound.label, strict=bound.weights.strict)
+            fill = extra("penchant_import.state_files:load_weights")
+            unused = fill(network, path, bound.label, strict=bound.weights.strict)
             if unused:
                 self.conventions["weights"] = unused
         return network

@@ -1,10 +1,9 @@
-"""Networks: built by an architecture, or read from the user's file."""
+"""Networks as an architecture builds them, and whether they fit what they are given."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -12,7 +11,6 @@ from penchant.components.component import Architecture
 from penchant.components.output import described
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
-from penchant.extras import extra
 from penchant.seeds import derive
 
 if TYPE_CHECKING:
@@ -47,10 +45,6 @@ class BoundArchitecture:
     def seed_of(self, index: int) -> int:
         """What the random state is seeded with before network `index` is built."""
         return derive(self.seed, "network", self.first + index)
-
-    def with_outputs(self, outputs: int) -> BoundArchitecture:
-        """The same architecture with another number of outputs."""
-        return attrs.evolve(self, outputs=outputs)
 
     def with_seed(self, seed: int) -> BoundArchitecture:
         """The same architecture with networks of another seed."""
@@ -140,24 +134,3 @@ def _other_type(network: nn.Module, given: Tensor) -> str:
     if floating:
         return f"; it takes whole numbers, such as tokens: {FROM_EMBEDDING}"
     return "; it takes floating-point numbers: give inputs.float()"
-
-
-def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = True) -> str:
-    """Fill a network from the user's file; a mismatch lists missing and unexpected names.
-
-    Args:
-        network: The network.
-        path: The file.
-        label: The architecture's label, for messages.
-        strict: Refuse weights that the network does not have; else they are left out.
-
-    Returns:
-        What of the file was not used; empty if everything was.
-    """
-    from penchant_numerics.state_dicts import fill
-
-    content = extra("penchant_import.state_files:read_tensors")(path)
-    try:
-        return fill(network, content, strict=strict)
-    except ValueError as error:
-        raise Error(f"{path} does not fit architecture {label!r}: {error}") from None

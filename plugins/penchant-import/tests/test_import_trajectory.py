@@ -9,8 +9,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant.execution.networks import load_weights
-from penchant_import.state_files import read_tensors
+from penchant_import.state_files import load_weights, read_tensors
 from penchant_import.weight_files import find_weights
 from safetensors.torch import save_file
 from test_import_requests import MEASURED, Net, norm

@@ -11,9 +11,12 @@ import pickle
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penchant.errors import Error
+
+if TYPE_CHECKING:
+    from torch import nn
 
 INDEX = ".index.json"  # the ending of a file that says which file holds which tensor
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,6 +29,27 @@ _CALLED = {
     ("torch._utils", "_rebuild_tensor_v2"),
     ("torch._utils", "_rebuild_parameter"),
 }
+
+
+def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = True) -> str:
+    """Fill a network from the user's file; a mismatch lists missing and unexpected names.
+
+    Args:
+        network: The network.
+        path: The file.
+        label: The architecture's label, for messages.
+        strict: Refuse weights that the network does not have; else they are left out.
+
+    Returns:
+        What of the file was not used; empty if everything was.
+    """
+    from penchant_numerics.state_dicts import fill
+
+    content = read_tensors(path)
+    try:
+        return fill(network, content, strict=strict)
+    except ValueError as error:
+        raise Error(f"{path} does not fit architecture {label!r}: {error}") from None
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
