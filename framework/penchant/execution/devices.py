@@ -19,7 +19,9 @@ def resolve_device(setting: str, worker: int = 0) -> torch.device:
     if setting == "auto":
         setting = "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = setting.partition(":")
-    if kind not in _kinds() or (number and not number.isdigit()):
+    # The last is one that a test emulates.
+    kinds = ("cpu", "cuda", torch._C._get_privateuse1_backend_name())
+    if kind not in kinds or (number and not number.isdigit()):
         raise Error(f"device must be auto, cpu, cuda or cuda:N, found {setting!r}")
     if kind != "cuda":
         return torch.device(setting)
@@ -33,15 +35,6 @@ def resolve_device(setting: str, worker: int = 0) -> torch.device:
         available = f"there are {count} CUDA devices, numbered from 0"
         raise Error(f"device {setting!r} is not available: {available}")
     return torch.device(kind, int(number) if number else worker % count)
-
-
-def _kinds() -> tuple[str, ...]:
-    """Kinds of devices: those of torch, and one that a test emulates."""
-    import torch
-
-    # torch's own name for an unregistered device is `privateuseone`.
-    emulated = torch._C._get_privateuse1_backend_name()
-    return ("cpu", "cuda") if emulated == "privateuseone" else ("cpu", "cuda", emulated)
 
 
 def job_device(setting: str) -> tuple[str, dict[str, str]]:
