@@ -23,9 +23,8 @@ from penchant.execution.checkpoints import Checkpoints, Finished, best_rate
 from penchant.execution.devices import resolve_device
 from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, write_counts
-from penchant.execution.mapping import Map, Pool, mapped
+from penchant.execution.mapping import Map, Pool, json_like, mapped, ranges, shared_arrays
 from penchant.execution.networks import BoundArchitecture
-from penchant.execution.shards import Scope, json_like, ranges, shared_arrays
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
@@ -41,6 +40,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")  # what estimators of a role return
 SECONDS_BETWEEN_REPORTS = 0.1  # of progress: more often is not seen, and costs
+
+
+@attrs.frozen
+class Scope:
+    """Whose code runs, on which networks, with which random numbers.
+
+    What is None is the job's own.
+    """
+
+    owner: tuple[str, int] | None = None  # role and number of an estimator; None: the probe
+    keys: tuple[Any, ...] = ()  # enter every generator
+    architecture: Architecture | None = None
+    shape: tuple[int, ...] | None = None  # of one input
+    outputs: int | None = None
+    first: int = 0  # number of the network that counts as number 0
+    state: int | None = None  # of a trajectory, the one that is measured alone; None: all
 
 
 class Context:

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
-from penchant.execution.context import Context
+from penchant.execution.context import Context, Scope
 from penchant.execution.mapping import Map
-from penchant.execution.shards import Scope
 from penchant.execution.tasks import DONE, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays

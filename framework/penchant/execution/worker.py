@@ -17,10 +17,9 @@ from penchant.execution.devices import resolve_device
 from penchant.execution.failures import Failure
 from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
-from penchant.execution.mapping import Map
+from penchant.execution.mapping import Arrays, Map
 from penchant.execution.maps import Maps, PublishedMap
 from penchant.execution.progress import Reporter, pause, report, reporting
-from penchant.execution.shards import Arrays
 from penchant.execution.tasks import RAISED, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.job_folder import JobFolder

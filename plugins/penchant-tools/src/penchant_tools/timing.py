@@ -24,9 +24,8 @@ from penchant.execution.attempts import run_job
 from penchant.execution.context import Context
 from penchant.execution.devices import resolve_device
 from penchant.execution.environment import peak_memory
-from penchant.execution.mapping import Map
+from penchant.execution.mapping import Arrays, Map
 from penchant.execution.progress import Message, Reporter, reporting
-from penchant.execution.shards import Arrays
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 
