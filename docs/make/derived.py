@@ -13,6 +13,7 @@ from penchant_numerics.statistics import rank_correlation
 
 ON_CURVE, ELSEWHERE = 0.02, 0.05  # distances from the nearest sample, in sides of the plane
 ZERO = 1e-9  # of the largest eigenvalue
+PEAK = 5.0  # widths of a bump: half the width of the peak at zero
 
 
 def derived(result: Result) -> dict[str, Quantity]:
@@ -24,6 +25,10 @@ def derived(result: Result) -> dict[str, Quantity]:
         return {**multiplicities(arrays["spectrum"]), **sweep_correlation(arrays)}
     if probe == "hessian-spectrum" and "density-undeflated" in arrays:
         return deflation(arrays, result.record["probe"]["options"])
+    if probe == "hessian-spectrum" and "tail-window" in arrays:
+        return tail_symmetry(arrays)
+    if probe == "layer-structure":
+        return cross_knockout(arrays)
     return {}
 
 
@@ -80,31 +85,78 @@ def sweep_correlation(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
 
 
 def deflation(arrays: dict[str, np.ndarray], options: dict[str, Any]) -> dict[str, Quantity]:
-    """What the density without deflation shows of outliers, and the widths of both bulks.
+    """What the density without deflation shows of outliers and bulk, beside that with deflation.
 
     An outlier is matched if the density without deflation has a maximum of its own within one
-    width of a bump. The width of a bulk is that of its peak at half its height.
+    width of a bump. What chance matches: eigenvalues that are moved half-way to the next larger
+    one (`outliers-displaced`). The width of a bulk is that of its peak at half its height. The
+    outer share is the share of eigenvalues beyond the peak at zero, `PEAK` widths of a bump.
     """
     grid, density = arrays["density-grid"], arrays["density-undeflated"]
     steps, kappa = options["lanczos_steps"], options["kappa"]
     bump = (grid[-1] - grid[0]) / ((steps - 1) * math.sqrt(8 * math.log(kappa)))
+    eigenvalues = arrays["top-eigenvalues"]
+    larger = np.append(2 * eigenvalues[0] - eigenvalues[1], eigenvalues[:-1])
+    displaced = (eigenvalues + larger) / 2
+    narrow = width_at_half(arrays["bulk-grid"], arrays["bulk-density-hessian"])
+    wide = width_at_half(grid, density)
+    outer = grid > PEAK * bump
+    numbers = {
+        "outliers-matched": matched(eigenvalues, grid, density, bump),
+        "outliers-displaced": matched(displaced, grid, density, bump),
+        "bulk-width": narrow,
+        "bulk-width-undeflated": wide,
+        "bulk-width-ratio": narrow / wide,
+        "outer-share": arrays["density-hessian"][outer].sum() * (grid[1] - grid[0]),
+        "outer-share-undeflated": density[outer].sum() * (grid[1] - grid[0]),
+        "largest-residual": (arrays["top-residuals"] / eigenvalues).max(),
+    }
+    return {name: Quantity(float(value), exact=True) for name, value in numbers.items()}
+
+
+def matched(positions: np.ndarray, grid: np.ndarray, density: np.ndarray, within: float) -> int:
+    """How many positions have a maximum of a density near them, each one of its own.
+
+    >>> grid = np.linspace(-1, 1, 201)
+    >>> density = np.exp(-0.5 * ((grid - 0.5) / 0.05) ** 2)
+    >>> matched(np.array([0.51, 0.49, -0.5]), grid, density, 0.1)
+    1
+    """
     inner = density[1:-1]
     maxima = list(grid[1:-1][(inner > density[:-2]) & (inner > density[2:])])
-    matched = 0
-    for eigenvalue in arrays["top-eigenvalues"]:
-        nearest = min(maxima, key=lambda each: abs(each - eigenvalue), default=math.inf)
-        if abs(nearest - eigenvalue) <= bump:
-            matched += 1
+    count = 0
+    for position in positions:
+        nearest = min(maxima, key=lambda each: abs(each - position), default=math.inf)
+        if abs(nearest - position) <= within:
+            count += 1
             maxima.remove(nearest)
-    bulk = (arrays["bulk-grid"], arrays["bulk-density-hessian"])
-    return {
-        "outliers-matched": Quantity(float(matched), exact=True),
-        "bulk-width": Quantity(width_at_half(*bulk), exact=True),
-        "bulk-width-undeflated": Quantity(width_at_half(grid, density), exact=True),
-        "largest-residual": Quantity(
-            float((arrays["top-residuals"] / arrays["top-eigenvalues"]).max()), exact=True
-        ),
-    }
+    return count
+
+
+def tail_symmetry(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
+    """Positive over negative eigenvalues of E in the window of its power law.
+
+    >>> densities = {"log-density-positive": np.ones(4), "log-density-negative": np.full(4, 2.0)}
+    >>> window = {"log-grid": np.arange(4.0), "tail-window": np.exp([0.5, 2.5])}
+    >>> tail_symmetry({**densities, **window})["tail-symmetry"].value
+    0.5
+    """
+    low, high = np.log(arrays["tail-window"])
+    inside = (arrays["log-grid"] >= low) & (arrays["log-grid"] <= high)
+    positive, negative = (arrays[f"log-density-{sign}"] for sign in ("positive", "negative"))
+    ratio = positive[inside].sum() / negative[inside].sum()
+    return {"tail-symmetry": Quantity(float(ratio), exact=True)}
+
+
+def cross_knockout(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
+    """By which factor the knockout of cross-class means lowers what that of class means leaves.
+
+    The largest eigenvalue of backpropagated errors without class means over the largest without
+    class and cross-class means, in the last layer with a separation.
+    """
+    layer = np.flatnonzero(np.isfinite(arrays["separation-errors-by-layer"]))[-1]
+    left, rest = (arrays[f"errors-without-{each}"][layer] for each in ("class", "class-cross"))
+    return {"cross-fall-errors": Quantity(float(left[0] / rest[0]), exact=True)}
 
 
 def width_at_half(grid: np.ndarray, density: np.ndarray) -> float:
