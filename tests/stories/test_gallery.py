@@ -6,6 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import penchant
 import pytest
 
@@ -13,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "docs/gallery"
 ENTRIES = tomllib.loads((GALLERY / "entries.toml").read_text())
 RUNS = tomllib.loads((GALLERY / "runs.toml").read_text())
-MODULES = ("freshness", "gather", "verdicts", "gallery", "measure")
+MODULES = ("freshness", "derived", "gather", "verdicts", "gallery", "measure")
 NUMBERS = {
     "risen": {"value": 1.0, "stderr": 0.1, "null": 0.5},
     "noisy": {"value": 1.0, "stderr": 0.3, "null": 0.5},
@@ -192,6 +193,37 @@ def test_tests_compare_with_a_null_wherever_there_is_one(made):
 def test_zeros_are_kept(made):
     quantity = penchant.Quantity(0.0, stderr=0.0, null=0.0)
     assert made["gather"].known_parts(quantity) == {"value": 0.0, "stderr": 0.0, "null": 0.0}
+
+
+def test_outliers_are_matched_where_eigenvalues_are_and_not_between_them(made):
+    grid = np.linspace(-1.0, 10.0, 2001)
+    eigenvalues = np.array([9.0, 6.0, 4.0])
+    bumps = [np.exp(-0.5 * ((grid - each) / 0.05) ** 2) for each in (*eigenvalues, 0.0)]
+    density = sum(bumps) + 20 * bumps[-1]
+    arrays = {
+        "density-grid": grid,
+        "density-undeflated": density,
+        "density-hessian": density / 2,
+        "top-eigenvalues": eigenvalues,
+        "top-residuals": 0.1 * eigenvalues,
+        "bulk-grid": grid / 10,
+        "bulk-density-hessian": density,
+    }
+    found = made["derived"].deflation(arrays, {"lanczos_steps": 64, "kappa": 3.0})
+    assert found["outliers-matched"].value == 3
+    assert found["outliers-displaced"].value == 0
+    assert found["bulk-width-ratio"].value == pytest.approx(0.1)
+    assert found["outer-share-undeflated"].value == pytest.approx(3 * 0.05 * np.sqrt(2 * np.pi))
+    assert found["outer-share"].value == pytest.approx(found["outer-share-undeflated"].value / 2)
+
+
+def test_cross_knockout_is_of_the_last_layer_with_a_separation(made):
+    arrays = {
+        "separation-errors-by-layer": np.array([0.1, 2.0, np.nan]),
+        "errors-without-class": np.array([[1.0, 0.5], [8.0, 0.5], [0.0, 0.0]]),
+        "errors-without-class-cross": np.array([[1.0, 0.5], [2.0, 0.5], [0.0, 0.0]]),
+    }
+    assert made["derived"].cross_knockout(arrays)["cross-fall-errors"].value == 4.0
 
 
 def test_readme_is_written_between_its_marks_only(made):
