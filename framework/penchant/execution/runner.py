@@ -25,9 +25,9 @@ from penchant.execution.attempts import REDUCED
 from penchant.execution.devices import default_workers, job_device
 from penchant.execution.environment import environment
 from penchant.execution.executors import Team
-from penchant.execution.fetching import check_files, fetch
 from penchant.execution.folders import joined, move_aside, still_to_do, write_experiment
 from penchant.execution.limits import TerminatedError, raising
+from penchant.execution.loading import check_files, fetch
 from penchant.execution.processes import start_server
 from penchant.execution.progress import Follower, Message, watching
 from penchant.execution.selection import selected
