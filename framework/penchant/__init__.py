@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
@@ -53,8 +54,6 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        import importlib
-
         return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'penchant' has no attribute {name!r}")
 

@@ -63,7 +63,7 @@ def run(
     else:
         raw, stem = dict(experiment), "experiment"
     # A dict may hold a torch device or an array where a file has text or a list.
-    raw.update(_plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()}))
+    raw |= _plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()})
     plugins = plugins or discovery.load()
     if progress:
         plugins = with_display(plugins, lines=False)

@@ -178,19 +178,12 @@ class Cell:
 
 @attrs.frozen(eq=False, kw_only=True)
 class Job(Cell):
-    """A cell with everything that a worker needs to measure it.
+    """A cell with everything that a worker needs to measure it."""
 
-    Attributes:
-        id: What is measured; the name of the job's folder.
-        key: With which code, data and versions.
-        record: What results record of it.
-        network_key: What a trained network depends on besides its training.
-    """
-
-    id: str
-    key: str
-    record: JobRecord
-    network_key: str
+    id: str  # what is measured; the name of the job's folder
+    key: str  # with which code, data and versions
+    record: JobRecord  # what results record of it
+    network_key: str  # what a trained network depends on besides its training
 
 
 def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:

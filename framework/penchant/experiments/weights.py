@@ -15,21 +15,13 @@ from penchant.extras import extra
 
 @attrs.frozen
 class Weights:
-    """Files of weights.
+    """Files of weights."""
 
-    Attributes:
-        given: What the user wrote: a path, a pattern, a folder, or several.
-        files: The file of every state, in the order of the steps.
-        steps: The step of every state; None where it is one network, not a trajectory.
-        strict: Are weights in a file that the network does not have refused?
-        content: Every file that is read: those above, and the parts that an index names.
-    """
-
-    given: str | tuple[str, ...]
-    files: tuple[str, ...]
-    steps: tuple[int, ...] | None = None
-    strict: bool = True
-    content: tuple[str, ...] = ()
+    given: str | tuple[str, ...]  # what the user wrote: a path, a pattern, a folder, or several
+    files: tuple[str, ...]  # of every state, in the order of the steps
+    steps: tuple[int, ...] | None = None  # None where it is one network, not a trajectory
+    strict: bool = True  # refuse weights in a file that the network does not have
+    content: tuple[str, ...] = ()  # every file that is read: also those that an index names
 
 
 def weights_of(entry: Mapping[str, Any], where: str) -> Weights | None:

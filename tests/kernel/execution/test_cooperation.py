@@ -8,54 +8,11 @@ import time
 import penchant
 import pytest
 
-SHARED = """
-import os, pathlib, time
-import attrs
-import penchant
-VERSION = "{version}"
-
-@attrs.frozen
-class Slow(penchant.Probe):
-    \"\"\"Shards that wait, and say who did them.\"\"\"
-    name = "slow"
-    target = "penchant_shared:run"
-    quantities = {{"total": "of all shards"}}
-    arrays = {{"numbers": "one per shard"}}
-    presets = {{"quick": {{}}}}
-    shards: int = penchant.option(4, "how many")
-    seconds: float = penchant.option(0.2, "per shard")
-    log: str = penchant.option("", "where each shard names its process")
-    others: str = penchant.option("", "where all but the first shard wait for a second worker")
-
-def run(options, context):
-    numbers = [part["number"] for part in context.map(shard, list(range(options.shards)))]
-    total = penchant.Quantity(sum(numbers), exact=True)
-    return penchant.Result({{"total": total}}, {{"numbers": numbers}})
-
-def shard(context, item):
-    import torch
-    others = pathlib.Path(context.options.others)
-    deadline = time.monotonic() + 200.0
-    while context.options.others and pathlib.Path(context.options.log).exists():
-        if len(list(others.iterdir())) > 1 or time.monotonic() > deadline:
-            break
-        time.sleep(0.02)
-    time.sleep(context.options.seconds)
-    with open(context.options.log, "a") as file:
-        file.write(f"{{context.seed}} {{item}} {{os.getppid()}} {{os.getpid()}}\\n")
-    generator = context.generator("shard", item)
-    return {{"number": torch.rand((), generator=generator, device="cpu").item()}}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Slow]
-"""
-
 
 @pytest.fixture
 def shared(tmp_path, install):
     """Write the experiment; gives its file, its log and the arguments of the command."""
-    install("shared", SHARED.format(version="1"))
+    install("shared")
     log = tmp_path / "log"
     file = tmp_path / "slow.toml"
 

@@ -10,67 +10,11 @@ import pytest
 from click.testing import CliRunner
 from penchant import cli
 
-UNLUCKY = """
-import ctypes, math, os, pathlib, resource, shutil, signal, sys, time
-import attrs
-import numpy as np
-import penchant
-
-@attrs.frozen
-class Unlucky(penchant.Probe):
-    \"\"\"Fails as it is told.\"\"\"
-    name = "unlucky"
-    target = "penchant_unlucky:run"
-    quantities = {"found": "a number"}
-    arrays = {"values": "many numbers"}
-    presets = {"quick": {}}
-    fate: str = penchant.option("none", "what happens")
-    size: int = penchant.option(10, "numbers of the array")
-
-def run(options, context):
-    happens = FATES.get(options.fate)
-    if happens is not None:
-        happens()
-    value = math.nan if options.fate == "nan" else 7.0 + context.seed
-    values = np.arange(options.size, dtype=float) + context.seed
-    return penchant.Result({"found": penchant.Quantity(value, exact=True)}, {"values": values})
-
-def raises():
-    raise ValueError("not today")
-
-def memory():
-    import torch
-    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
-    used = pages * resource.getpagesize()
-    before = resource.prlimit(0, resource.RLIMIT_AS)
-    resource.prlimit(0, resource.RLIMIT_AS, (used + 2**28, before[1]))
-    try:
-        torch.zeros(2**30)
-    finally:
-        resource.prlimit(0, resource.RLIMIT_AS, before)
-
-FATES = {
-    "raises": raises,
-    "memory": memory,
-    "exits": lambda: sys.exit(3),
-    "segfault": lambda: ctypes.string_at(0),
-    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "terminated": lambda: os.kill(os.getpid(), signal.SIGTERM),
-    "interrupted": lambda: os.kill(os.getpid(), signal.SIGINT),
-    "endless": lambda: time.sleep(60),
-    "deletes": lambda: shutil.rmtree(os.environ["TO_BE_DELETED"]),
-}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Unlucky]
-"""
-
 
 @pytest.fixture
 def unlucky(tmp_path, install):
     """Run a file with these fates, one job each; gives the exit code and what was told."""
-    install("unlucky", UNLUCKY)
+    install("unlucky")
 
     def run(*fates, folder=None, head="", size=10, arguments=()):
         file = tmp_path / "fates.toml"

@@ -15,109 +15,6 @@ from penchant.execution.tasks import RAISED, Queue
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
-MAPS = """
-import os, pathlib, subprocess, time
-import attrs
-import numpy as np
-import penchant
-
-@attrs.frozen
-class Maps(penchant.Probe):
-    \"\"\"Maps in the way it is told.\"\"\"
-    name = "maps"
-    target = "penchant_maps:run"
-    accepts = ("architecture",)
-    uses = ("perceptron",)
-    quantities = {"count": "of numbers"}
-    arrays = {"numbers": "in the order of shards"}
-    presets = {"quick": {}}
-    way: str = penchant.option("once", "how")
-    path: str = penchant.option("", "a file")
-
-def run(options, context):
-    numbers = WAYS[options.way](options, context)
-    values = np.array(numbers, dtype=float)
-    return penchant.Result({"count": penchant.Quantity(len(numbers), exact=True)}, {"numbers": values})
-
-def of(answers):
-    return [answer["number"] for answer in answers]
-
-def once(options, context):
-    return of(context.map(number, [[1, {"a": 2.5}], "text", None, float("inf")]))
-
-def two_at_once(options, context):
-    first = context.map(number, [10, 11, 12, 13])
-    second = context.scope("other").map(number, [10, 11, 12, 13])
-    pairs = [(next(first)["number"], next(second)["number"]) for _ in range(4)]
-    left = context.map(number, [20, 21, 22])
-    begun = next(left)["number"]
-    between = of(context.map(number, [30, 31, 32]))
-    return [*sum(pairs, ()), begun, *between, *of(left)]
-
-def abandoned(options, context):
-    left = context.map(number, list(range(8)))
-    first = next(left)["number"]
-    left.close()
-    return [first, *of(context.map(number, [40, 41]))]
-
-def narrower(options, context):
-    scope = context.scope("key", 3, architecture="perceptron:width=5", shape=[4], outputs=2, first=7)
-    shared = {"weights": np.arange(6.0), "flags": np.array([True, False])}
-    return of(scope.map(parameters, networks=range(2, 9), shard_size=2, shared=shared))
-
-def local(options, context):
-    def here(context, item):
-        return {"number": float(item)}
-    return of(context.map(here, [1, 2, 3]))
-
-def leaves(options, context):
-    return of(context.map(leave, [0, 1, 2]))
-
-def exits(options, context):
-    return of(context.map(exit_shard, [0, 1, 2]))
-
-def child(options, context):
-    return of(context.map(die_with_a_child, [0, 1, 2]))
-
-def number(context, item):
-    import torch
-    time.sleep(0.02)
-    return {"number": torch.rand((), generator=context.generator(repr(item)), device="cpu").item()}
-
-def parameters(context, item):
-    network = context.network(item[0])
-    total = sum(float(each.detach().abs().sum()) for each in network.parameters())
-    return {"number": total + float(context.shared["weights"].sum()) + int(context.shared["flags"][0])}
-
-def leave(context, item):
-    raise GeneratorExit("gone")
-
-def exit_shard(context, item):
-    raise SystemExit(3)
-
-def die_with_a_child(context, item):
-    path = pathlib.Path(context.options.path)
-    if item == 1 and not path.exists():
-        child = subprocess.Popen(["sleep", "600"], close_fds=False)
-        path.write_text(str(child.pid))
-        os._exit(9)
-    return {"number": float(item)}
-
-WAYS = {
-    "once": once,
-    "two-at-once": two_at_once,
-    "abandoned": abandoned,
-    "narrower": narrower,
-    "local": local,
-    "leaves": leaves,
-    "exits": exits,
-    "child": child,
-}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Maps]
-"""
 SAME = ("once", "two-at-once", "abandoned", "narrower")
 
 
@@ -136,7 +33,7 @@ def numbers(run):
 
 
 def test_maps_give_the_same_bytes_here_in_workers_and_shared(tmp_path, install):
-    install("maps", MAPS)
+    install("maps")
     expected = numbers(ran(tmp_path / "serial", SAME, executor="serial"))
     # Several jobs run in workers, which share what they map.
     assert numbers(ran(tmp_path / "several", SAME, executor="processes")) == expected
@@ -148,7 +45,7 @@ def test_maps_give_the_same_bytes_here_in_workers_and_shared(tmp_path, install):
 
 
 def test_what_a_shard_raises_elsewhere_is_told(tmp_path, install):
-    install("maps", MAPS)
+    install("maps")
     (result,) = ran(tmp_path / "one", ["leaves"], executor="processes").results()
     assert result.error.startswith("GeneratorExit: gone (at ")
     assert "in leave" in result.record["traceback"]
@@ -158,13 +55,13 @@ def test_what_a_shard_raises_elsewhere_is_told(tmp_path, install):
 
 
 def test_a_function_that_others_cannot_import_is_mapped_alone(tmp_path, install):
-    install("maps", MAPS)
+    install("maps")
     expected = numbers(ran(tmp_path / "serial", ["local"], executor="serial"))
     assert numbers(ran(tmp_path / "one", ["local"], executor="processes")) == expected
 
 
 def test_a_death_is_noticed_while_a_child_lives_on(tmp_path, install):
-    install("maps", MAPS)
+    install("maps")
     path = tmp_path / "child"
     raw = {"probes": [{"name": "maps", "way": "child", "path": str(path)}], "figures": False}
     run = penchant.run({**raw, "executor": "processes", "workers": 2}, out=tmp_path / "run")

@@ -20,49 +20,6 @@ from penchant.plugins import discovery
 from penchant_numerics import gpus, isolation, memory, precision
 from torch import nn
 
-FLAGGED = """
-import attrs
-import penchant
-import torch
-from penchant_numerics import memory, precision
-
-@attrs.frozen
-class Flagged(penchant.Probe):
-    \"\"\"Returns the policy that its shards see.\"\"\"
-    name = "flagged"
-    target = "penchant_flagged:run"
-    quantities = {"shards": "how many"}
-    arrays = {}
-    presets = {"quick": {}}
-    strained: bool = penchant.option(False, "warn of memory and of determinism")
-
-def run(options, context):
-    found = [shard["flags"] for shard in context.map(flags, [0, 1, 2])]
-    conventions = {"flags": found[0], "equal": str(len(set(found)) == 1)}
-    return penchant.Result({"shards": penchant.Quantity(3, exact=True)}, conventions=conventions)
-
-def flags(context, item):
-    if context.options.strained:
-        import warnings
-        warnings.warn("out of memory: less", memory.MemoryWarning, stacklevel=1)
-        warnings.warn("cumsum has no deterministic way", UserWarning, stacklevel=1)
-        warnings.warn("nothing of interest", UserWarning, stacklevel=1)
-    parts = {
-        "products": torch.backends.cuda.matmul.fp32_precision,
-        "convolutions": torch.backends.cudnn.conv.fp32_precision,
-        "dtype": str(torch.get_default_dtype()),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "gradients": torch.is_grad_enabled(),
-        "threads": torch.get_num_threads(),
-        "precision": precision.current(),
-        "memory": memory.available(context.device),
-    }
-    return {"flags": str(parts)}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Flagged]
-"""
 STRICT = {"precision": "tf32", "memory": 0.5}
 
 
@@ -73,7 +30,7 @@ def flagged(folder, **settings):
 
 
 def test_flags_are_the_same_in_serial_in_processes_and_on_a_device(tmp_path, install):
-    install("flagged", FLAGGED)
+    install("flagged")
     serial = flagged(tmp_path / "serial", **STRICT)
     spread = flagged(tmp_path / "processes", **STRICT, **{"executor": "processes", "workers": 2})
     with testing.emulated_device():
@@ -92,7 +49,7 @@ def test_flags_are_the_same_in_serial_in_processes_and_on_a_device(tmp_path, ins
 
 
 def test_without_a_choice_products_are_in_single_precision(tmp_path, install):
-    install("flagged", FLAGGED)
+    install("flagged")
     found = flagged(tmp_path / "run")
     assert "'products': 'ieee', 'convolutions': 'ieee'" in found.conventions["flags"]
     assert f"'precision': 'float32', 'memory': {2**30}" in found.conventions["flags"]
@@ -100,7 +57,7 @@ def test_without_a_choice_products_are_in_single_precision(tmp_path, install):
 
 
 def test_other_precision_or_memory_is_another_job(tmp_path, install):
-    install("flagged", FLAGGED)
+    install("flagged")
     places = {flagged(tmp_path / "default").record["id"]}
     for name, value in (("precision", "tf32"), ("precision", "bfloat16-training"), ("memory", 2)):
         places.add(flagged(tmp_path / str(value), **{name: value}).record["id"])
@@ -110,7 +67,7 @@ def test_other_precision_or_memory_is_another_job(tmp_path, install):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_what_is_said_of_memory_and_determinism_reaches_the_result(tmp_path, install, executor):
-    install("flagged", FLAGGED)
+    install("flagged")
     found = flagged(tmp_path / "run", strained=True, executor=executor, workers=2)
     assert "out of memory: less" in found.warnings
     assert "cumsum has no deterministic way" in found.warnings
@@ -143,7 +100,7 @@ def test_on_gpus_workers_are_gpus_never_cores(eight_gpus):
 
 
 def test_a_gpu_enters_the_key_by_its_name_and_its_libraries(eight_gpus, install):
-    install("flagged", FLAGGED)
+    install("flagged")
     kind, gpu = devices.job_device("cuda:0")
     assert kind == "cuda" and set(gpu) == {"gpu", "cuda", "cudnn"} and gpu["gpu"] == "A100"
     assert gpus.drivers("cuda:0") == {"gpus": "8", "driver": "1.2"}
@@ -181,7 +138,7 @@ class Elsewhere(Serial):
 
 def test_the_device_is_that_of_the_workers_and_other_workers_refuse(tmp_path, install, monkeypatch):
     """The command has no GPU, its workers have; one that has none may not compute in their name."""
-    install("flagged", FLAGGED)
+    install("flagged")
     raw = {"probes": [{"name": "flagged"}], "device": "auto"}
     built = attrs.evolve(build(raw, discovery.load()), executor=Elsewhere())
     seen = []
@@ -248,7 +205,7 @@ def test_a_job_on_a_gpu_has_its_own_peak_and_gives_the_device_back(eight_gpus, m
 
 
 def test_algorithms_chosen_by_timing_are_off_in_a_job_and_on_again_after_it(tmp_path, install):
-    install("flagged", FLAGGED)
+    install("flagged")
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -411,7 +368,7 @@ def test_a_network_of_few_bits_is_not_said_to_mix_its_samples():
 
 
 def test_a_budget_is_left_as_it_was_found(tmp_path, install):
-    install("flagged", FLAGGED)
+    install("flagged")
     with memory.budget(12345):
         flagged(tmp_path / "run", memory=1)
         assert memory.available("cpu") == 12345

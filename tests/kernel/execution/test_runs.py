@@ -18,52 +18,6 @@ EXAMPLE = {
     "figures": False,
 }
 
-OWN = """
-import os, time
-import attrs
-import numpy as np
-import penchant
-
-@attrs.frozen
-class Slow(penchant.Probe):
-    \"\"\"Sleeps, fails and dies as it is told.\"\"\"
-    name = "slow"
-    target = "penchant_own:run"
-    quantities = {"total": "sum over shards"}
-    arrays = {"parts": "what each shard gave"}
-    presets = {"quick": {}}
-    shards: int = penchant.option(6, "how many", at_least=1)
-    seconds: float = penchant.option(0.0, "a shard")
-    fail_at: int = penchant.option(-1, "shard that raises")
-    die_at: int = penchant.option(-1, "shard that kills its worker every time")
-    die_seed: int = penchant.option(-1, "seed whose job kills the process it runs in")
-    die_once: str = penchant.option("", "file that is made when the first worker dies")
-
-def run(options, context):
-    if context.seed == options.die_seed:
-        os._exit(9)
-    keys = ("seconds", "fail_at", "die_at", "die_once")
-    items = [{"shard": n, **{key: getattr(options, key) for key in keys}} for n in range(options.shards)]
-    parts = np.array([part["value"] for part in context.map(work, items)])
-    return penchant.Result({"total": penchant.Quantity(float(parts.sum()), exact=True)}, {"parts": parts})
-
-def work(context, item):
-    time.sleep(item["seconds"])
-    if item["shard"] == item["fail_at"]:
-        raise ValueError(f"shard {item['shard']} has no luck")
-    if item["shard"] == item["die_at"]:
-        os._exit(9)
-    if item["die_once"] and item["shard"] == 1 and not os.path.exists(item["die_once"]):
-        open(item["die_once"], "w").close()
-        os._exit(9)
-    import torch
-    return {"value": torch.rand((), generator=context.generator("work", item["shard"]), device="cpu")}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Slow]
-"""
-
 
 def arrays(folder):
     (path,) = folder.glob("jobs/*/arrays.npz")
@@ -80,7 +34,7 @@ def same(one, other):
 def test_serial_processes_and_killed_then_resumed_are_byte_identical(
     tmp_path, install, started, threads
 ):
-    install("own", OWN)
+    install("own")
     raw = {"probes": [{"name": "slow", "shards": 8}], "threads": threads}
     penchant.run({**raw, "executor": "serial"}, out=tmp_path / "serial")
     penchant.run({**raw, "executor": "processes", "workers": 2}, out=tmp_path / "processes")
@@ -126,7 +80,7 @@ def test_another_experiment_is_refused_unless_fresh(tmp_path):
 
 
 def test_edited_code_is_noticed_and_computed_again(tmp_path, install):
-    site = install("own", OWN)
+    site = install("own")
     raw = {"probes": [{"name": "slow", "shards": 2}], "executor": "serial"}
     first = penchant.run(raw, out=tmp_path / "run").results()[0]
     (site / "penchant_own-1.0.dist-info" / "direct_url.json").write_text(
@@ -136,7 +90,8 @@ def test_edited_code_is_noticed_and_computed_again(tmp_path, install):
 
     sources._editable_hash.cache_clear()
     second = penchant.run(raw, out=tmp_path / "run").results()[0]
-    (site / "penchant_own.py").write_text(OWN + "\n# edited\n")
+    source = site / "penchant_own.py"
+    source.write_text(source.read_text() + "\n# edited\n")
     sources._editable_hash.cache_clear()
     third = penchant.run(raw, out=tmp_path / "run").results()[0]
     assert not first.warnings
@@ -146,7 +101,7 @@ def test_edited_code_is_noticed_and_computed_again(tmp_path, install):
 
 
 def test_a_map_that_fails_leaves_no_stale_worker(tmp_path, install):
-    install("own", OWN)
+    install("own")
     probes = [
         {"name": "slow", "label": "fails", "fail_at": 0, "seconds": 0.3},
         {"name": "slow", "label": "works", "shards": 4},
@@ -165,7 +120,7 @@ def test_a_map_that_fails_leaves_no_stale_worker(tmp_path, install):
 
 
 def test_a_worker_that_dies_is_replaced_and_its_shard_done_again(tmp_path, install):
-    install("own", OWN)
+    install("own")
     raw = {"executor": "processes", "workers": 2}
     once = {"name": "slow", "die_once": str(tmp_path / "died")}
     survived = penchant.run({**raw, "probes": [once]}, out=tmp_path / "once").results()[0]
@@ -179,7 +134,7 @@ def test_a_worker_that_dies_is_replaced_and_its_shard_done_again(tmp_path, insta
 
 
 def test_a_job_that_kills_its_workers_fails_and_the_others_go_on(tmp_path, install):
-    install("own", OWN)
+    install("own")
     raw = {
         "executor": "processes",
         "workers": 2,
@@ -261,7 +216,7 @@ def test_an_unwritable_folder_is_told(tmp_path):
 
 
 def test_ctrl_c_exits_cleanly_and_keeps_finished_work(tmp_path, install, started):
-    install("own", OWN)
+    install("own")
     file = tmp_path / "two.toml"
     file.write_text(
         'executor = "serial"\n[[probes]]\nname = "slow"\nlabel = "first"\n[[probes]]\nname = "slow"\nshards = 100\nseconds = 0.2\n'
@@ -309,30 +264,8 @@ def test_missing_data_are_said_once_before_the_first_job(tmp_path, monkeypatch):
     assert [job["status"] for job in found.selected] == ["done"] * 3
 
 
-PRINTING = """
-import attrs, penchant
-@attrs.frozen
-class Loud(penchant.Probe):
-    "Prints."
-    name = "loud"
-    target = "penchant_loud:run"
-    quantities = {"one": "one", "growth": "declared and never given"}
-    presets = {"quick": {}}
-def shard(context, item):
-    print("hello from a shard")
-    return {}
-def run(options, context):
-    print("hello from the probe")
-    context.map(shard, [1, 2])
-    return penchant.Result({"one": penchant.Quantity(1.0, exact=True)})
-@penchant.hookimpl
-def penchant_probes():
-    return [Loud]
-"""
-
-
 def test_what_a_probe_prints_goes_to_stderr(tmp_path, install, capfd):
-    install("loud", PRINTING)
+    install("loud")
     run = penchant.run({"probes": [{"name": "loud"}], "executor": "serial"}, out=tmp_path / "run")
     assert run.done
     shown = capfd.readouterr()

@@ -154,34 +154,10 @@ def test_fresh_does_not_move_what_is_not_a_run(tmp_path):
     assert (tmp_path / "precious" / "thesis.tex").is_file()
 
 
-FAILING = """
-import attrs
-import penchant
-FAILS = False
-
-@attrs.frozen
-class Failing(penchant.Probe):
-    \"\"\"Fails when it is told.\"\"\"
-    name = "failing"
-    target = "penchant_failing:run"
-    quantities = {"found": "a number"}
-    presets = {"quick": {}}
-
-def run(options, context):
-    if FAILS:
-        raise ValueError("not today")
-    return penchant.Result({"found": penchant.Quantity(7.0, exact=True)})
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Failing]
-"""
-
-
 def test_a_job_computed_again_that_fails_leaves_the_good_result(tmp_path, install):
     import sys
 
-    install("failing", FAILING)
+    install("failing")
     raw = {"probes": [{"name": "failing"}], "executor": "serial"}
     run = penchant.run(raw, out=tmp_path / "run")
     path = place_of(run) / "result.json"
@@ -197,43 +173,10 @@ def test_a_job_computed_again_that_fails_leaves_the_good_result(tmp_path, instal
     assert mended.done and not (place_of(run) / "failure.json").exists()
 
 
-SHARDS = """
-import attrs
-import numpy as np
-import penchant
-
-@attrs.frozen
-class Large(penchant.Probe):
-    \"\"\"Large shards; fails after the last of them when it is told.\"\"\"
-    name = "large"
-    target = "penchant_large:run"
-    quantities = {"total": "of all shards"}
-    presets = {"quick": {}}
-    shards: int = penchant.option(30, "how many")
-
-COMPUTED = []
-FAILS = True
-
-def run(options, context):
-    total = sum(float(shard["values"].sum()) for shard in context.map(large, list(range(options.shards))))
-    if FAILS:
-        raise ValueError("stopped")
-    return penchant.Result({"total": penchant.Quantity(total, exact=True)})
-
-def large(context, item):
-    COMPUTED.append(item)
-    return {"values": np.full(250_000, float(item))}
-
-@penchant.hookimpl
-def penchant_probes():
-    return [Large]
-"""
-
-
 def test_a_resume_holds_one_shard_at_a_time_and_does_damaged_ones_again(tmp_path, install):
     import sys
 
-    install("large", SHARDS)
+    install("large")
     raw = {"probes": [{"name": "large"}], "executor": "serial"}
     run = penchant.run(raw, out=tmp_path / "run")
     module = sys.modules["penchant_large"]

@@ -45,17 +45,8 @@ def test_jobs_are_plain_lines_without_the_plugin_that_has_bars(tmp_path, command
     assert "  done   output-spread-" not in again.stderr
 
 
-LISTENER = """
-import penchant
-
-@penchant.hookimpl
-def penchant_result_stored(job, folder, result):
-    (folder / "heard").touch()
-"""
-
-
 def test_another_process_loads_only_the_plugins_that_listen(tmp_path, install):
-    install("listener", LISTENER)
+    install("listener")
     points = discovery.load(("report",)).listening("penchant_result_stored")
     assert [point.name for point in points] == ["listener"]
     there = discovery.load_only(pickle.loads(pickle.dumps(points)))
