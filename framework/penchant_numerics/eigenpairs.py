@@ -25,6 +25,8 @@ from torch import Tensor
 ORDERS = ("magnitude", "largest")
 METHODS = ("lanczos", "block-krylov")
 DENSE_UP_TO = 2048  # rows up to which a matrix is decomposed: 32 megabytes
+_LONG = 2**20  # entries from which on sums of single precision lose digits
+_PIECE = 2**14  # entries of long vectors that are added up in single precision
 _CLOSED = 64.0  # a new direction this many roundings long is no direction
 _DEPENDENT = 1e-10  # the same in a block, where it is seen by its singular value
 
@@ -280,8 +282,7 @@ class _KrylovSpace:
         for _ in range(2):
             inner = self.basis @ start
             start = start - self.basis.T @ inner
-            length: Tensor = torch.linalg.vector_norm(start)
-            start = start / length
+            start = start / _lengths(start)
         return start
 
     def grow(self) -> None:
@@ -292,16 +293,16 @@ class _KrylovSpace:
         basis = self.basis[: self.filled]
         (w,) = self.A.multiply_rows(self.next[None])
         self.products += 1
-        scale = float(torch.linalg.vector_norm(w))
+        scale = float(_lengths(w))
 
         # twice is enough (Giraud et al., 2005)
         for _ in range(2):
-            coefficients = basis @ w
-            w = w - basis.T @ coefficients
+            coefficients = _inner(basis, w)
+            w = w - basis.T @ coefficients.to(w)
             self.H[: self.filled, position] += coefficients.to("cpu", torch.float64)
 
         # where nothing new is left the space has closed: go on somewhere else
-        self.beyond = float(torch.linalg.vector_norm(w))
+        self.beyond = float(_lengths(w))
         rounding = _CLOSED * torch.finfo(w.dtype).eps
         closed = self.beyond <= rounding * scale
         if closed:
@@ -399,7 +400,7 @@ def _block_ritz(
     passes: int,
 ) -> Eigenpairs:
     """The largest Ritz pairs of a space with orthonormal rows, given the products with them."""
-    small = images @ basis.T
+    small = _inner(images, basis).to(basis)
     symmetric = (small + small.T) / 2
     values, mix = descending_eigh(symmetric)
     values = values[:count]
@@ -408,7 +409,7 @@ def _block_ritz(
     # |A x - lambda x| without another product
     vectors = mix @ basis
     differences = mix @ images - values[:, None] * vectors
-    residuals = differences.norm(dim=1)
+    residuals = _lengths(differences)
     converged = residuals <= tolerance * values[0]
     return Eigenpairs(
         values=values.to("cpu", torch.float64),
@@ -440,8 +441,33 @@ def _new_directions(basis: Tensor, image: Tensor) -> Tensor:
 
 def _outside(rows: Tensor, basis: Tensor) -> Tensor:
     """Rows without their components along an orthonormal basis."""
-    inside = (rows @ basis.T) @ basis
+    inside = _inner(rows, basis).to(basis) @ basis
     return rows - inside
+
+
+def _inner(rows: Tensor, others: Tensor) -> Tensor:
+    """Inner products (a, b) of rows (a, size) and (b, size), or (a,) of rows and a vector (size,).
+
+    Sums of ten million terms in single precision are wrong by up to 1 %: long vectors are cut into
+    pieces, whose sums are added up in double precision.
+    """
+    columns = others.T if others.dim() > 1 else others  # (size, b), or (size,)
+    if len(columns) < _LONG:
+        return rows @ columns
+    wide = accumulation_dtype(rows.device)
+    total = torch.zeros(len(rows), *columns.shape[1:], device=rows.device, dtype=wide)
+    for left, right in zip(rows.split(_PIECE, dim=1), columns.split(_PIECE)):
+        total += left @ right
+    return total
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """Lengths of rows (..., size), added up in double precision where they are long."""
+    long = rows.shape[-1] >= _LONG
+    wide = accumulation_dtype(rows.device) if long else None
+    axis = -1 if rows.dim() > 1 else None
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=axis, dtype=wide)
+    return lengths.to(rows.dtype)
 
 
 def _check_order(order: str, count: int, size: int) -> None:
@@ -479,7 +505,7 @@ def _rayleigh_ritz(
     order: str,
 ) -> Eigenpairs:
     """The best pairs in the span of orthonormal rows, given the operator's products with them."""
-    small = (basis @ images.T).to("cpu", torch.float64)
+    small = _inner(basis, images).to("cpu", torch.float64)
     symmetric = (small + small.T) / 2
     values, mix = torch.linalg.eigh(symmetric)
     chosen = _ordered(values, order)[:count]
@@ -490,8 +516,7 @@ def _rayleigh_ritz(
     vectors = mix @ basis
     scales = values[:, None].to(basis)
     differences = mix @ images - scales * vectors
-    lengths = torch.linalg.vector_norm(differences, dim=1)
-    residuals = lengths.to("cpu", torch.float64)
+    residuals = _lengths(differences).to("cpu", torch.float64)
     return Eigenpairs(
         values=values,
         vectors=vectors.T,

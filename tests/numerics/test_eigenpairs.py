@@ -185,3 +185,25 @@ def test_block_krylov_stops_where_the_space_closes():
     found = block_krylov_pairs(Dense(A), 2, generator=generator(), passes=30, tolerance=0.0)
     assert found.passes < 5
     assert found.values.tolist() == pytest.approx([3.0, 3.0])
+
+
+def test_long_vectors_of_single_precision_are_unit_vectors():
+    """Sums of millions of squares in single precision are wrong in the fourth digit."""
+    size = 4_000_000
+    ones = torch.full((size,), size**-0.5, dtype=torch.float64)
+    signs = torch.where(torch.arange(size) % 2 == 0, ones, -ones)
+    spread = torch.linspace(0.0, 1.0, size)
+
+    def multiply(rows):
+        made = rows * spread
+        for value, vector in ((100.0, ones), (50.0, signs)):
+            made = made + (value * (rows.double() @ vector)[:, None] * vector).to(rows)
+        return made
+
+    A = Applied(size, multiply, device=torch.device("cpu"), dtype=torch.float32)
+    found = lanczos_eigenpairs(A, 2, generator=generator(), products=60, order="largest", width=6)
+    vectors = found.vectors.double()
+    assert (vectors.norm(dim=0) - 1).abs().max() < 1e-6
+    exact = (vectors * multiply(vectors.T.float()).T.double()).sum(0)
+    assert found.values.tolist() == pytest.approx(exact.tolist(), rel=1e-6)
+    assert bool(found.converged.all())
