@@ -89,7 +89,8 @@ def loss_gradients(network: nn.Module, data: Sequence[Tensor]) -> OfSequences:
     """
     inputs, labels = data
     refuse_other_labels(labels)
-    scale = len(labels) / int(positions_counted(labels).sum())
+    # without any position that counts every loss is 0
+    scale = len(labels) / max(1, int(positions_counted(labels).sum()))
     return _losses(network, inputs, labels[:, None], scale)
 
 

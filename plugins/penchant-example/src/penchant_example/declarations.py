@@ -53,6 +53,7 @@ class OutputSpread(penchant.Probe):
     target = "penchant_example.probes.output_spread:run"
     figures = "penchant_example.figures.output_spread:draw"
     needs = ("architecture", "dataset")
+    accepts = ("sequences",)
     roles = {"spread": "standard-deviation"}
     quantities = {"spread": "standard deviation of the mean output over networks"}
     arrays = {"means": "mean output of every network"}

@@ -20,7 +20,8 @@ class RepresentationSimilarity(penchant.Probe):
     initialisation.
 
     Corresponding layers are those of the same depth; in one network, neighbours. The second network
-    is trained by the same recipe on the same data.
+    is trained by the same recipe on the same data. Of sequences with a label at every position,
+    positions whose label is -100 are left out, and errors are over sequences.
 
     Reference: Kornblith, Norouzi, Lee, Hinton, "Similarity of Neural Network Representations
     Revisited", ICML 2019, table 2; Nguyen, Raghu, Kornblith, "Do Wide and Deep Networks Learn the
@@ -38,6 +39,7 @@ class RepresentationSimilarity(penchant.Probe):
     figures = "penchant_representations.figures.representation_similarity:draw"
     needs = ("architecture", "dataset")
     takes = ("fresh", "trained", "trajectory")
+    accepts = ("sequences",)
     uses = ("{other}",)
     quantities = {
         "{measures}": "mean over corresponding layers; null: shuffled samples",

@@ -30,7 +30,7 @@ class WeightSpectra(penchant.Probe):
     question = "Are weights random, do they have spikes, or heavy tails?"
     target = "penchant_weights.probes.weight_spectra:run"
     figures = "penchant_weights.figures.weight_spectra:draw"
-    accepts = ("architecture", "dataset")
+    accepts = ("architecture", "dataset", "sequences")
     takes = ("fresh", "trained")
     quantities = {
         "mp-distance": "mean over layers of the Kolmogorov distance of eigenvalues from the law of "

@@ -17,7 +17,8 @@ class LearningCoefficient(penchant.Probe):
     d / 2, which is the null and an upper bound; degenerate directions make it smaller. Without
     `batch` every gradient is over all samples and steps are accepted or refused (Metropolis), so
     that the step size, which is chosen automatically, does not affect the result. With `batch` it
-    is SGLD, which needs a `step_size`.
+    is SGLD, which needs a `step_size`. Of sequences with a label at every position, n counts
+    sequences and L_n is the mean over positions.
 
     `localised-coefficient` is this number at this n and localisation, with the error of the chains:
     compare networks by it, with the same samples and localisation. `learning-coefficient` is the
@@ -46,6 +47,7 @@ class LearningCoefficient(penchant.Probe):
     figures = "penchant_landscape.figures.learning_coefficient:draw"
     needs = ("architecture", "dataset")
     takes = ("fresh", "trained", "trajectory")
+    accepts = ("sequences",)
     quantities = {
         "learning-coefficient": "the limit of large n, at the last step; error: chains and the "
         "distance to the limit; null: half the parameters, a regular model",

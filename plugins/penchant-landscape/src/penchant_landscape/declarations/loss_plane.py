@@ -17,7 +17,8 @@ class LossPlane(penchant.Probe):
     filters have the norms of its filters, and leading eigenvectors of the Hessian, each as far as
     the quadratic model predicts a rise of `rise`; both also as planes. Beside every curve stands
     the quadratic model, from gradient and Hessian at the last network. Errors are over samples,
-    and paired where losses are compared.
+    and paired where losses are compared. Of sequences with a label at every position, losses and
+    accuracies are means over positions, errors are over sequences.
 
     The barrier is the largest excess of the loss over the straight line between its ends, at the
     points between them: below 0 where the loss stays under that line everywhere. Its point is
@@ -42,6 +43,7 @@ class LossPlane(penchant.Probe):
     figures = "penchant_landscape.figures.loss_plane:draw"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
     takes = ("fresh", "trained", "trajectory")
+    accepts = ("sequences",)
     quantities = {
         "barrier": "largest excess of the loss over the straight line between its ends, on the "
         "path from the first checkpoint to the last; null: 0",

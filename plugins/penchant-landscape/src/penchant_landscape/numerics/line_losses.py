@@ -13,13 +13,21 @@ from penchant_numerics.parameters import Layout
 from penchant_numerics.safety import calibrate
 from torch import Tensor, nn
 
-from penchant_landscape.numerics.network_energy import sample_losses
+from penchant_landscape.numerics.network_energy import (
+    contributions,
+    positions_of,
+    sample_losses,
+    sequence_scale,
+)
 
-PASS = 2048  # samples of a pass
+PASS = 2048  # samples, or positions of sequences, of a pass
 
 
 class Measured(NamedTuple):
-    """Losses and right answers of every sample at every point, double precision, on the CPU."""
+    """Losses and right answers of every sample at every point, double precision, on the CPU.
+
+    Of sequences: what each contributes to the mean over positions.
+    """
 
     losses: Tensor  # (points, n)
     right: Tensor  # (points, n), 0 or 1
@@ -54,8 +62,10 @@ class Landscape:
         self.layout = Layout(self.parameters)
         self.centre = self.layout.join(list(self.parameters.values()))
         self._moved = copy.deepcopy(network)
+        self.scale = sequence_scale(samples.labels)
         # statistics of the batch are those of all samples
-        self.passed = len(samples.labels) if batch_norm == "batch" else PASS
+        room = max(1, PASS // positions_of(samples.labels))
+        self.passed = len(samples.labels) if batch_norm == "batch" else room
 
     def on(self, rows: Tensor) -> Landscape:
         """The same network on some of the samples."""
@@ -104,12 +114,16 @@ class Landscape:
         inputs, labels = self.samples
         for some, truth in zip(inputs.split(self.passed), labels.split(self.passed)):
             outputs = self._moved(some)
-            losses.append(sample_losses(outputs, truth, self.loss))
-            right.append(outputs.argmax(1) == truth)
-        return (
-            torch.cat(losses).to("cpu", torch.float64),
-            torch.cat(right).to("cpu", torch.float64),
-        )
+            losses.append(sample_losses(outputs, truth, self.loss, self.scale))
+            right.append(self._right_answers(outputs, truth))
+        both = (torch.cat(each).to("cpu", torch.float64) for each in (losses, right))
+        first, second = (contributions(each, labels.cpu()) for each in both)
+        return first, second
+
+    def _right_answers(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Which samples are right; of sequences how many positions, scaled like losses."""
+        right = outputs.argmax(-1) == labels
+        return self.scale * right.sum(1) if right.dim() > 1 else right
 
     def hessian(self) -> Hessian:
         """The Hessian of the mean loss at the centre."""
@@ -124,7 +138,7 @@ class Landscape:
             leaves = {name: each.requires_grad_() for name, each in self._leaves().items()}
             with torch.enable_grad():
                 outputs = torch.func.functional_call(self.network, leaves, (some,))
-                loss = sample_losses(outputs, truth, self.loss).sum()
+                loss = sample_losses(outputs, truth, self.loss, self.scale).sum()
                 gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
             total += self.layout.join(gradients)
         return total / len(labels)

@@ -13,6 +13,13 @@ import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import state_of
 from penchant_numerics.parameters import Layout
+from penchant_numerics.sequences import (
+    IGNORED,
+    are_sequences,
+    as_rows,
+    contributions_to_mean,
+    positions_counted,
+)
 from penchant_numerics.trainer import loss_function
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
@@ -22,20 +29,52 @@ from torch.nn import functional
 
 from penchant_landscape.numerics.stacked_linear import with_stacked_linear
 
-PASS = 8192  # samples times chains that share a pass
+PASS = 8192  # samples, or positions, times chains that share a pass
 
 
-def sample_losses(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
+def sequence_scale(labels: Tensor) -> float:
+    """Samples over the positions that count: sums over positions times this have the loss as mean.
+
+    >>> sequence_scale(torch.tensor([[1, 0, -100], [2, -100, -100]], device="cpu"))
+    0.6666666666666666
+    """
+    return len(labels) / int(positions_counted(labels).sum())
+
+
+def positions_of(labels: Tensor) -> int:
+    """Positions of a sample: 1 where it has one label."""
+    return labels.shape[1] if are_sequences(labels) else 1
+
+
+def contributions(values: Tensor, labels: Tensor) -> Tensor:
+    """What samples contribute to a mean (n,), from values (n,) that have this mean.
+
+    Sequences count by their positions, so that one of another length has no other mean.
+    """
+    if not are_sequences(labels):
+        return values
+    sums = values.double() / sequence_scale(labels)
+    return contributions_to_mean(sums, positions_counted(labels).to(sums.device))
+
+
+def sample_losses(outputs: Tensor, labels: Tensor, loss: str, scale: float = 1.0) -> Tensor:
     """Losses (n,) whose mean is the loss that networks are trained with.
 
     Args:
-        outputs: Of a network, (n, C).
-        labels: Classes (n,), or numbers as many as outputs.
+        outputs: Of a network, (n, C), or of sequences, (n, positions, C).
+        labels: Classes (n,), numbers as many as outputs, or classes (n, positions).
         loss: `cross-entropy` or `squared-error`.
+        scale: Of sequences: `sequence_scale` of all of them.
 
     Returns:
-        One number for each sample.
+        One number for each sample; of a sequence the sum over its positions that count, times the
+        scale.
     """
+    if outputs.dim() > 2:
+        rows, truth = as_rows(outputs, labels)
+        each = sample_losses(rows, truth.clamp(min=0), loss)
+        counted = each.where(truth != IGNORED, 0.0)
+        return scale * counted.unflatten(0, labels.shape).sum(1)
     if loss == "cross-entropy" and outputs.shape[1] > 1:
         return functional.cross_entropy(outputs, labels, reduction="none")
     mean_loss = loss_function(loss)
@@ -74,6 +113,8 @@ class NetworkEnergy:
             name: each for name, each in state_of(network).items() if name not in parameters
         }
         self._count = len(samples.labels) if batch is None else batch
+        self._scale = sequence_scale(samples.labels)
+        self._room = max(1, PASS // positions_of(samples.labels))  # samples times chains of a pass
         self._traced: dict[tuple[torch.Size, torch.Size], Callable[..., tuple[Tensor, ...]]] = {}
         self._gradient: Tensor | None = None
         self._stackable: nn.Module | None = with_stacked_linear(network)
@@ -83,7 +124,8 @@ class NetworkEnergy:
         """The loss (n,) of every sample at w*."""
         losses = []
         with torch.no_grad():
-            for inputs, labels in zip(self.samples.inputs.split(PASS), self._labels(PASS)):
+            room = self._room
+            for inputs, labels in zip(self.samples.inputs.split(room), self._labels(room)):
                 row = self.layout.named(self.centre)
                 losses.append(self._of_one(row, inputs, labels))
         return torch.cat(losses)
@@ -95,7 +137,7 @@ class NetworkEnergy:
     def _of_one(self, parameters: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
         """Losses (n,) of one network."""
         outputs = functional_call(self.network, {**parameters, **self._fixed}, (inputs,))
-        return sample_losses(outputs, labels, self.loss)
+        return sample_losses(outputs, labels, self.loss, self._scale)
 
     def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """The excess (halves, chains) and the gradient (chains, parameters) of its mean."""
@@ -106,7 +148,7 @@ class NetworkEnergy:
     def _of_all(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """All samples, as many in a pass as there is room for."""
         chains = len(weights)
-        size = max(1, PASS // chains)
+        size = max(1, self._room // chains)
         total = torch.zeros(chains, device=weights.device, dtype=torch.float64)
         gradient = self._memory(weights).zero_()
         passes = zip(
@@ -203,7 +245,7 @@ class NetworkEnergy:
             else:
                 every = labels.expand(chains, *labels.shape) if shared else labels
                 rows = every.flatten(0, 1)
-                losses = sample_losses(outputs.flatten(0, 1), rows, self.loss)
+                losses = sample_losses(outputs.flatten(0, 1), rows, self.loss, self._scale)
                 stacked: Tensor = losses.unflatten(0, (chains, -1))
                 return stacked
         values = []
@@ -214,7 +256,7 @@ class NetworkEnergy:
         return torch.stack(values)
 
     def _stacked_outputs(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        """Outputs (n, C) of one network among stacked ones."""
+        """Outputs (n, ...) of one network among stacked ones."""
         assert self._stackable is not None
         state = {**parameters, **self._fixed}
         outputs: Tensor = functional_call(self._stackable, state, (inputs,))

@@ -21,8 +21,8 @@ from penchant_landscape.numerics.learning_coefficient import (
     Coefficient,
     learning_coefficient,
 )
-from penchant_landscape.numerics.network_energy import NetworkEnergy
-from penchant_landscape.shared.measured_samples import first_samples, training_loss
+from penchant_landscape.numerics.network_energy import NetworkEnergy, contributions
+from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
 
 DRAWS = 1000  # of each chain that are stored
 LAGS = 200
@@ -54,14 +54,14 @@ def run(options: LearningCoefficient, context: penchant.Context) -> penchant.Res
     for step, network in context.trained(options.eval_steps):
         measured.append(_measure(step, network, samples, options, context))
     last = measured[-1]
-    quantities = _quantities(last)
+    quantities = _quantities(last, unit_of(samples))
     arrays = _arrays(measured)
     names = [name for name, quantity in quantities.items() if quantity.missing]
     names += [name for name, array in arrays.items() if not np.isfinite(array).all()]
     return penchant.Result(
         quantities,
         arrays,
-        conventions=_conventions(options, len(samples.labels), last.chains),
+        conventions=_conventions(options, samples, last.chains),
         missing=tuple(names),
     )
 
@@ -115,10 +115,11 @@ def _measure(
             f"{coefficient.value:.3g}: the limit of large n is out of reach with these samples and "
             "this localisation"
         )
-    return Measured(step, chains, coefficient, energy.at_centre.double().cpu().numpy(), parameters)
+    losses = contributions(energy.at_centre.double(), samples.labels)
+    return Measured(step, chains, coefficient, losses.cpu().numpy(), parameters)
 
 
-def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
+def _quantities(last: Measured, unit: str) -> dict[str, penchant.Quantity]:
     """Numbers of the last network."""
     coefficient = last.coefficient
     count = len(coefficient.by_chain)
@@ -158,7 +159,7 @@ def _quantities(last: Measured) -> dict[str, penchant.Quantity]:
             null=1.0,
         ),
         "acceptance": penchant.Quantity(float(last.chains.acceptance.mean()), exact=True),
-        "loss": penchant.Quantity(loss, stderr=loss_stderr, over="samples", count=len(last.losses)),
+        "loss": penchant.Quantity(loss, stderr=loss_stderr, over=unit, count=len(last.losses)),
     }
 
 
@@ -185,13 +186,17 @@ def _arrays(measured: list[Measured]) -> dict[str, np.ndarray]:
     }
 
 
-def _conventions(options: LearningCoefficient, count: int, chains: Chains) -> dict[str, str]:
+def _conventions(options: LearningCoefficient, samples: Samples, chains: Chains) -> dict[str, str]:
+    count = len(samples.labels)
     sampler = "Metropolis-adjusted Langevin on all samples"
     if options.batch is not None:
         sampler = f"SGLD, batches of {options.batch}, not corrected"
     every = max(1, chains.excess.shape[1] // DRAWS)
+    size = f"n = {count}"
+    if unit_of(samples) == "sequences":
+        size += " sequences, whatever their length"
     return {
-        "temperature": f"n = {count}, beta = 1 / log n, n beta = {count / math.log(count):.4g}",
+        "temperature": f"{size}, beta = 1 / log n, n beta = {count / math.log(count):.4g}",
         "localisation": f"exp(-gamma |w - w*|^2 / 2), gamma = {options.localisation:g}",
         "sampler": f"{sampler}; step size {chains.step_size:.3g}",
         "batch-norm": f"{options.batch_norm} statistics, evaluation mode",

@@ -13,13 +13,14 @@ import torch
 from penchant_numerics.eigenpairs import Eigenpairs, leading_pairs
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.safety import safe
+from penchant_numerics.sequences import IGNORED, are_sequences
 from penchant_numerics.statistics import null_of
 from torch import Tensor, nn
 
 from penchant_landscape.declarations.loss_plane import LossPlane
 from penchant_landscape.numerics.directions import filter_normalised
 from penchant_landscape.numerics.line_losses import Landscape, Measured, Quadratic, quadratic_model
-from penchant_landscape.shared.measured_samples import first_samples, training_loss
+from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
 
 Quantities = dict[str, penchant.Quantity]
 Arrays = dict[str, np.ndarray]
@@ -74,6 +75,11 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     if options.plane_points:
         _add_planes(arrays, pairs, random, centre, options)
     quantities["loss"] = _loss(here, landscape)
+    unit = unit_of(samples)
+    quantities = {
+        name: attrs.evolve(each, over=each.over.replace("samples", unit))
+        for name, each in quantities.items()
+    }
     return penchant.Result(quantities, arrays, conventions=_conventions(options, len(here)))
 
 
@@ -326,7 +332,11 @@ def _with_jackknife(
             landscape.hessian(), 1, generator=context.generator("eigenvectors", number)
         )
         direction = _scaled_eigenvectors(pairs, options)[0]
-        rises.append(float(_rise(landscape, centre.losses[others], direction).mean()))
+        losses = centre.losses[others]
+        # without the others a sequence contributes otherwise
+        if are_sequences(landscape.samples.labels):
+            losses = landscape.measure([landscape.centre]).losses[0]
+        rises.append(float(_rise(landscape, losses, direction).mean()))
     spread = torch.tensor(rises, device="cpu", dtype=torch.float64).var(correction=0)
     return attrs.evolve(
         rise,
@@ -395,7 +405,9 @@ def _loss(losses: Tensor, landscape: Landscape) -> penchant.Quantity:
     """The loss of the network; null: the best outputs that do not depend on the input."""
     null = None
     if landscape.loss == "cross-entropy":
-        shares = landscape.samples.labels.cpu().bincount().double() / len(losses)
+        labels = landscape.samples.labels.cpu()
+        known = labels[labels != IGNORED]
+        shares = known.bincount().double() / len(known)
         null = float(torch.special.entr(shares).sum())
     return attrs.evolve(_paired(losses, null=null), over="samples")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.sequences import IGNORED, are_sequences, positions_counted
 
 
 def first_samples(samples: Samples, count: int | None) -> Samples:
@@ -15,12 +16,25 @@ def first_samples(samples: Samples, count: int | None) -> Samples:
     if count > there:
         raise penchant.Error(f"samples must be at most {there}, found {count}")
     rows = torch.arange(count, device=samples.labels.device)
-    return samples.select(rows)
+    first: Samples = samples.select(rows)
+    if not int(positions_counted(first.labels).sum()):
+        raise penchant.Error(
+            f"the first {count} sequences have no label: all are {IGNORED}; expected at least one"
+        )
+    return first
+
+
+def unit_of(samples: Samples) -> str:
+    """What standard errors are over."""
+    return "sequences" if are_sequences(samples.labels) else "samples"
 
 
 def training_loss(context: penchant.Context) -> str:
     """The loss that the network was trained with."""
     assert context.training is not None
     loss = context.training.loss
-    context.conventions["loss"] = f"{loss}, mean over samples, without weight decay"
+    terms = "samples"
+    if are_sequences(context.data.train.labels):
+        terms = f"positions whose label is not {IGNORED}, of all sequences together"
+    context.conventions["loss"] = f"{loss}, mean over {terms}, without weight decay"
     return loss

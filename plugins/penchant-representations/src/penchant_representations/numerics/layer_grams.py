@@ -2,7 +2,8 @@
 
 Features are never stored: a hook turns what a layer gives into the inner products of its samples,
 around their mean over the batch. What a layer gives at several positions, those of an image or the
-tokens of a sequence, is one long vector (`flatten`) or its mean over positions (`mean`).
+tokens of a sequence, is one long vector (`flatten`) or its mean over positions (`mean`). Positions
+of a sequence that do not count are 0 in the vector, and left out of the mean.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from penchant_numerics.linear_layers import is_transposed
 from penchant_numerics.moments import accumulation_dtype
 from torch import Tensor, nn
 
 _TRIED = 2  # samples that show which layers are used, and in what order
 _ROUNDINGS = 16  # of the largest feature: what differs by less is the same
 _DEFAULT = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_SEQUENCES = 3  # axes of what a layer gives at every position of sequences
 
 
 def _tensor(made: Any) -> Tensor | None:
@@ -27,7 +30,9 @@ def _tensor(made: Any) -> Tensor | None:
     return made if isinstance(made, Tensor) and made.is_floating_point() else None
 
 
-def features(module: nn.Module, made: Tensor, positions: str) -> Tensor:
+def features(
+    module: nn.Module, made: Tensor, positions: str, counted: Tensor | None = None
+) -> Tensor:
     """Features (n, d) of what a module gives (n, ...).
 
     Channels are the second axis of images (n, c, h, w) and of what a convolution gives, the last
@@ -37,13 +42,24 @@ def features(module: nn.Module, made: Tensor, positions: str) -> Tensor:
         module: The module.
         made: What it gives.
         positions: `flatten` or `mean`.
+        counted: Which positions of sequences count (n, positions); None: all.
     """
-    if positions == "flatten" or made.dim() < 3:
-        return made.flatten(1)
     by_channel = made.dim() > 3 or isinstance(module, (nn.Conv1d, nn.BatchNorm1d))
+    own = made.dim() == _SEQUENCES and not by_channel
+    if counted is not None and own and made.shape[1] == counted.shape[1]:
+        made = made * counted[:, :, None].to(made)
+        if positions == "mean":
+            return made.sum(1) / counted.sum(1, keepdim=True).to(made)
+    if positions == "flatten" or made.dim() < _SEQUENCES:
+        return made.flatten(1)
     if by_channel:
         return made.flatten(2).mean(2)
     return made.mean(1)
+
+
+def _is_default(module: nn.Module) -> bool:
+    """Linear layers, GPT-2's among them, and convolutions."""
+    return isinstance(module, _DEFAULT) or is_transposed(module)
 
 
 @torch.no_grad()
@@ -62,7 +78,7 @@ def layer_names(
     """
     modules = dict(network.named_modules())
     if patterns is None:
-        chosen = {name for name, module in modules.items() if isinstance(module, _DEFAULT)}
+        chosen = {name for name, module in modules.items() if _is_default(module)}
     else:
         chosen = set()
         for pattern in patterns:
@@ -92,7 +108,12 @@ def layer_names(
 
 
 def layer_grams(
-    network: nn.Module, inputs: Tensor, names: Sequence[str], *, positions: str
+    network: nn.Module,
+    inputs: Tensor,
+    names: Sequence[str],
+    *,
+    positions: str,
+    counted: Tensor | None = None,
 ) -> Tensor:
     """Inner products of samples in every layer, around the mean of the batch.
 
@@ -101,6 +122,7 @@ def layer_grams(
         inputs: Inputs (n, ...).
         names: Layers; of one that is used several times, the first use.
         positions: `flatten` or `mean`.
+        counted: Which positions of sequences count (n, positions); None: all.
 
     Returns:
         Gram matrices (layers, n, n) in double precision.
@@ -122,7 +144,7 @@ def layer_grams(
                 raise ValueError(
                     f"layer {name!r} gives {len(tensor)} rows for {count} samples, expected as many"
                 )
-            rows = features(module, tensor, positions)
+            rows = features(module, tensor, positions, counted)
             # around their mean, so that single precision is enough for the products
             centred = rows - rows.mean(0)
             rounding = _ROUNDINGS * torch.finfo(rows.dtype).eps * rows.abs().max()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import penchant
 import torch
+from penchant_numerics.sequences import IGNORED, are_sequences
 from penchant_numerics.significance import p_value
 from penchant_numerics.statistics import Null, jackknife, null_of, share_p_value
 from torch import Tensor, nn
@@ -15,6 +17,19 @@ from torch import Tensor, nn
 from penchant_representations.declarations import RepresentationSimilarity
 from penchant_representations.numerics.layer_grams import layer_grams, layer_names
 from penchant_representations.numerics.minibatches import Comparison, corresponding
+
+
+class Inputs(NamedTuple):
+    """Inputs (n, ...), and which positions of sequences count (n, positions); None: all."""
+
+    inputs: Tensor
+    counted: Tensor | None
+
+    def batches(self, size: int) -> Iterator[Inputs]:
+        """As many at a time."""
+        for first in range(0, len(self.inputs), size):
+            some = slice(first, first + size)
+            yield Inputs(self.inputs[some], None if self.counted is None else self.counted[some])
 
 
 class Network(NamedTuple):
@@ -26,7 +41,8 @@ class Network(NamedTuple):
 
 def run(options: RepresentationSimilarity, context: penchant.Context) -> penchant.Result:
     """Compare the networks, and the same networks at initialisation."""
-    inputs = _samples(options, context)
+    samples = _samples(options, context)
+    inputs = samples.inputs
     states = _ends(context)
     step, module = states[-1]
     first = _with_layers(module, inputs, context)
@@ -35,7 +51,7 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
     pairs = corresponding(len(first.layers), len(second.layers), itself=itself)
     if not pairs:
         raise penchant.Error(f"expected at least two layers to compare, found {first.layers}")
-    trained = _compared(first, second, pairs, inputs, context, null=True)
+    trained = _compared(first, second, pairs, samples, context, null=True)
 
     # the same networks before they learnt anything
     untrained = None
@@ -43,24 +59,28 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
         others = _both_untrained(context)
         first = Network(others[0], first.layers)
         second = Network(others[1], second.layers)
-        untrained = _compared(first, second, pairs, inputs, context, null=False)
+        untrained = _compared(first, second, pairs, samples, context, null=False)
     steps = [step for step, _ in states]
     arrays: dict[str, Any] = {"corresponding": np.array(pairs), "steps": np.array(steps)}
     quantities: dict[str, penchant.Quantity] = {}
     for name in options.measures:
         arrays |= _arrays(name, trained, untrained)
-        quantities |= _quantities(name, trained, untrained, len(inputs), options)
+        quantities |= _quantities(name, trained, untrained, samples, options)
     return penchant.Result(
         quantities,
         arrays,
-        conventions=_conventions(options, len(inputs)),
+        conventions=_conventions(options, samples),
         labels={"layers": tuple(first.layers), "second layers": tuple(second.layers)},
     )
 
 
-def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Tensor:
-    """Inputs in random order, as many in each minibatch."""
-    inputs = getattr(context.data, options.split).inputs
+def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Inputs:
+    """Inputs in random order, as many in each minibatch; sequences that have a label."""
+    inputs, labels = getattr(context.data, options.split)
+    counted = None
+    if are_sequences(labels):
+        labelled = (labels != IGNORED).any(1)
+        inputs, counted = inputs[labelled], labels[labelled] != IGNORED
     available = len(inputs)
     size = min(options.samples, available) // options.groups
     least = max(4, options.neighbours + 1)
@@ -70,9 +90,8 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Te
             f"samples for {options.groups} groups"
         )
     order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
-    chosen = order[: size * options.groups]
-    some: Tensor = inputs[chosen.to(inputs.device)]
-    return some
+    chosen = order[: size * options.groups].to(inputs.device)
+    return Inputs(inputs[chosen], None if counted is None else counted[chosen])
 
 
 def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -> Network:
@@ -153,7 +172,7 @@ def _compared(
     first: Network,
     second: Network,
     pairs: list[tuple[int, int]],
-    inputs: Tensor,
+    samples: Inputs,
     context: penchant.Context,
     *,
     null: bool,
@@ -162,7 +181,7 @@ def _compared(
     options: RepresentationSimilarity = context.options
     comparison = Comparison(pairs, options.measures, options.neighbours, options.shuffles)
     tell = context.progress(options.groups, "minibatches")
-    for number, batch in enumerate(inputs.split(len(inputs) // options.groups)):
+    for number, batch in enumerate(samples.batches(len(samples.inputs) // options.groups)):
         K = _grams(first, batch, options)
         L = K if second.module is first.module else _grams(second, batch, options)
         generator = context.generator("shuffles", number) if null else None
@@ -171,10 +190,16 @@ def _compared(
     return comparison
 
 
-def _grams(network: Network, batch: Tensor, options: RepresentationSimilarity) -> Tensor:
+def _grams(network: Network, batch: Inputs, options: RepresentationSimilarity) -> Tensor:
     """Gram matrices of all layers for a minibatch."""
     try:
-        return layer_grams(network.module, batch, network.layers, positions=options.positions)
+        return layer_grams(
+            network.module,
+            batch.inputs,
+            network.layers,
+            positions=options.positions,
+            counted=batch.counted,
+        )
     except ValueError as error:
         raise penchant.Error(str(error)) from None
 
@@ -203,17 +228,18 @@ def _quantities(
     name: str,
     trained: Comparison,
     untrained: Comparison | None,
-    count: int,
+    samples: Inputs,
     options: RepresentationSimilarity,
 ) -> dict[str, penchant.Quantity]:
     """Means over corresponding layers, the last of them, and how layers find each other."""
     table, replicates = trained.similarity(name), trained.replicates(name)
+    count, unit = len(samples.inputs), _unit(samples)
     if not (np.isfinite(table).all() and np.isfinite(replicates).all()):
         raise penchant.Error(
-            f"the unbiased norms of some layers are not positive with {count} samples in "
-            f"{options.groups} minibatches: more samples, or fewer groups, are needed"
+            f"the unbiased norms of some layers are not positive with {count} {unit} in "
+            f"{options.groups} minibatches: more {unit}, or fewer groups, are needed"
         )
-    fields: _Fields = {"over": "samples", "count": count, "df": options.groups - 1}
+    fields: _Fields = {"over": unit, "count": count, "df": options.groups - 1}
     i, j = np.array(trained.pairs).T
     null = trained.null(name)
     value, each = table[i, j].mean(), replicates[:, i, j].mean(1)
@@ -241,6 +267,11 @@ def _quantities(
     return quantities
 
 
+def _unit(samples: Inputs) -> str:
+    """What standard errors are over."""
+    return "samples" if samples.counted is None else "sequences"
+
+
 def _shuffled(draws: np.ndarray, value: float) -> Null:
     """The null of shuffles of the same samples.
 
@@ -251,13 +282,17 @@ def _shuffled(draws: np.ndarray, value: float) -> Null:
     return {**fields, "p": p_value(value - draws.mean(), spread, len(draws) - 1)}
 
 
-def _conventions(options: RepresentationSimilarity, count: int) -> dict[str, str]:
+def _conventions(options: RepresentationSimilarity, samples: Inputs) -> dict[str, str]:
+    count = len(samples.inputs)
+    positions = f"{options.positions}, of pixels and tokens"
+    if samples.counted is not None:
+        positions += f"; those of sequences whose label is {IGNORED} are left out"
     second = options.other if options.second == "other" else options.second
     return {
         "second network": second,
         "layers": "what a module gives, at its first use, before what follows it",
-        "positions": f"{options.positions}, of pixels and tokens",
-        "samples": f"{count} {options.split} samples in {options.groups} minibatches",
+        "positions": positions,
+        "samples": f"{count} {options.split} {_unit(samples)} in {options.groups} minibatches",
         "cka": "linear, unbiased HSIC averaged over minibatches",
         "procrustes": "nuclear norm of X'Y over |X| |Y|, centred, mean over minibatches",
         "neighbours": f"{options.neighbours} nearest, Euclidean, in a minibatch",

@@ -30,7 +30,8 @@ class TangentTraining(penchant.Probe):
     are computed in double precision on the CPU, because centring cancels most of the kernel of a
     deep network.
     Along your own trajectory, `trainings` disjoint batches are measured, and standard errors are
-    over these.
+    over these. Of sequences with a label at every position, the kernel is that of the gradients of
+    each sequence's loss, its alignment is with these losses, and accuracies are over positions.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,
     figures 2 to 4 (thesis: 4.2 to 4.4 and B.5 to B.8). Several depths are several architectures
@@ -47,6 +48,7 @@ class TangentTraining(penchant.Probe):
     figures = "penchant_tangent.figures.tangent_training:draw"
     needs = ("architecture", "dataset", "training", "classes")
     takes = ("fresh", "trajectory")
+    accepts = ("sequences",)
     uses = ("{difficult_data}",)
     quantities = {
         "effective-rank-initial-{noise_shares}": "effective rank on training samples at "

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 import penchant
 from penchant_numerics.kernel_alignment import centre
-from penchant_numerics.sequence_columns import loss_gradients, numbers_of
-from penchant_numerics.sequences import are_sequences
 from penchant_numerics.spectra import trace_ratios
 from penchant_numerics.statistics import NO_NULL, Null, null_of
-from penchant_numerics.trainer import outputs
 from torch import Tensor
 
 from penchant_tangent.declarations.kernels import TangentKernel
@@ -37,10 +34,10 @@ from penchant_tangent.shared.kernel_precision import (
 )
 from penchant_tangent.shared.kernel_samples import (
     kernel_conventions,
+    kernelled,
     refuse_one_label,
     sample_numbers,
     sampled,
-    targets,
 )
 
 
@@ -50,13 +47,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     split = getattr(context.data, options.split)
     samples = sampled(split, options.samples, context.generator("samples"))
     refuse_one_label(samples)
-    sequences = are_sequences(samples.labels)
-    if sequences:
-        network, inputs = loss_gradients(network, samples), numbers_of(samples.inputs)
-        goal = outputs(network, inputs, chunk=8).double()
-    else:
-        inputs = samples.inputs
-        goal = targets(samples, context)
+    network, inputs, goal = kernelled(network, samples, context)
     kernels = precise_layer_kernels(network, inputs)
     K = whole_kernel(kernels)
 
@@ -83,7 +74,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
-        conventions=kernel_conventions(options.centring, len(goal), sequences=sequences),
+        conventions=kernel_conventions(options.centring, len(goal), samples.labels),
         missing=("time-constants",),
         labels={"layers": tuple(kernels)},
     )

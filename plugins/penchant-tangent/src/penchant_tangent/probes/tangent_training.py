@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -11,6 +12,7 @@ import torch
 from penchant_numerics import statistics
 from penchant_numerics.data import Samples
 from penchant_numerics.kernel_alignment import centre
+from penchant_numerics.sequences import IGNORED, are_sequences
 from penchant_numerics.significance import combined_error
 from penchant_numerics.tangent_kernels import layer_kernels
 from penchant_numerics.trainer import evaluate
@@ -28,13 +30,15 @@ from penchant_tangent.shared.kernel_precision import (
 )
 from penchant_tangent.shared.kernel_samples import (
     kernel_conventions,
+    kernelled,
     refuse_one_label,
     sampled,
-    targets,
 )
+from penchant_tangent.shared.sequence_answers import independent_answers
 from penchant_tangent.shared.training_samples import Mixture, mixture
 
 SMALLEST_BATCH = 4  # samples of the smallest batch, as the option says
+ANSWERS = "answers"  # as many independent ones as the positions of sequences are worth
 Numbers = dict[str, Any]
 
 
@@ -65,7 +69,7 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     size = options.samples
     if followed:
         size = _batch_size(context.data.train, context)
-    conventions = kernel_conventions(options.centring, size)
+    conventions = kernel_conventions(options.centring, size, context.data.train.labels)
     if followed:
         conventions["trainings"] = "one, of the user's; standard errors are over batches of samples"
     else:
@@ -79,8 +83,8 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
 def layer_names(context: penchant.Context) -> list[str]:
     """Layers with parameters, in the order of their kernels."""
     # any samples tell
-    inputs = context.data.train.inputs[:2]
-    network = context.network()
+    some = context.data.train.select(slice(0, 2))
+    network, inputs, _ = kernelled(context.network(), some, context)
     kernels = layer_kernels(network, inputs)
     return list(kernels)
 
@@ -215,8 +219,11 @@ def evaluation(
     loss = context.training.loss
     judged = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
     for split, these in judged.items():
-        if these is not None:
-            _, row[f"{split}-accuracy"] = evaluate(network, these, loss=loss)
+        if these is None:
+            continue
+        _, row[f"{split}-accuracy"] = evaluate(network, these, loss=loss)
+        if are_sequences(these.labels):
+            row[f"{split}-{ANSWERS}"] = independent_answers(network, these)
     return row
 
 
@@ -224,8 +231,8 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
     """Spectrum and alignment of the kernel of a network on a batch."""
     options = context.options
     refuse_one_label(batch)
-    expected = targets(batch, context)
-    kernels = precise_layer_kernels(network, batch.inputs)
+    network, inputs, expected = kernelled(network, batch, context)
+    kernels = precise_layer_kernels(network, inputs)
     K = whole_kernel(kernels)
     summary = summarise(K, expected, centring=options.centring, ratios=options.ratios)
     refuse_constant(summary.eigenvalues, K)
@@ -271,9 +278,11 @@ def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[
     """Means over trainings with their errors, (shares, evaluations, ...)."""
     averages: dict[str, np.ndarray] = {}
     for name, numbers in values.items():
+        if name.endswith(ANSWERS):
+            continue
         mean, stderr = statistics.mean_and_stderr(numbers, axis=1)
         if name == "test-accuracy":
-            mean, stderr = statistics.accuracy(numbers, len(context.data.test.labels), axis=1)
+            mean, stderr = _test_accuracies(values, context.data.test.labels)
         averages[name] = np.asarray(mean)
         # the null of an alignment is exact, and has no error to speak of
         if not name.endswith("-null"):
@@ -310,15 +319,13 @@ def _of_a_share(
     first, last = rank[:, 0], rank[:, -1]
     # without training the rank stays as it was
     untrained = _measured_null(first)
-    train = own["train-accuracy"][:, -1]
-    test = own["test-accuracy"][:, -1]
     quantities = {
         "effective-rank-initial": _mean(first, null=_even_rank(context)),
         "effective-rank-lowest": _mean(rank.min(1), null=untrained),
         "effective-rank-final": _mean(last, null=untrained),
         "effective-rank-change": _mean(last - first, null=0.0),
-        "train-accuracy": _train_accuracy(train, context),
-        "test-accuracy": _test_accuracy(test, context),
+        "train-accuracy": _train_accuracy(own, context),
+        "test-accuracy": _test_accuracy(own, context),
     }
 
     # alignment, in the end and since the beginning
@@ -355,7 +362,8 @@ def _even_rank(context: penchant.Context) -> float:
     options = context.options
     easy = mixture(options, context, 0.0, 0).easy
     samples = _batch_size(easy, context)
-    outputs = context.architecture.outputs
+    # of a sequence its loss
+    outputs = 1 if are_sequences(easy.labels) else context.architecture.outputs
     spectrum = even_spectrum(samples, outputs, centring=options.centring, ratios=())
     return spectrum["effective-rank"]
 
@@ -389,12 +397,38 @@ def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
     }
 
 
-def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
+def _answers(
+    values: Mapping[str, np.ndarray], split: str, labels: torch.Tensor, evaluation: int = -1
+) -> int:
+    """Independent answers that accuracies are shares of: samples, or what positions are worth."""
+    name = f"{split}-{ANSWERS}"
+    return round(values[name][..., evaluation].mean()) if name in values else len(labels)
+
+
+def _test_accuracies(
+    values: Mapping[str, np.ndarray], labels: torch.Tensor
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means over trainings, (shares, evaluations), and their errors."""
+    accuracies = values["test-accuracy"]
+    if not are_sequences(labels):
+        mean, stderr = statistics.accuracy(accuracies, len(labels), axis=1)
+        return np.asarray(mean), np.asarray(stderr)
+    columns = []
+    for number in range(accuracies.shape[-1]):
+        count = _answers(values, "test", labels, number)
+        columns.append(statistics.accuracy(accuracies[..., number], count, axis=1))
+    means, errors = zip(*columns)
+    return np.stack(means, -1), np.stack(errors, -1)
+
+
+def _train_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> penchant.Quantity:
     """Each training has labels and an order of its own."""
+    values = own["train-accuracy"][:, -1]
     labels = mixture(context.options, context, 0.0, 0).easy.labels
+    count = _answers(own, "train", labels)
     if context.network_kind == "trajectory":
-        return _accuracy_of_one(values, labels)
-    value, stderr = statistics.accuracy(values, len(labels), shared=False)
+        return _accuracy_of_one(values, labels, count)
+    value, stderr = statistics.accuracy(values, count, shared=False)
     return penchant.Quantity(
         value,
         stderr=stderr,
@@ -405,14 +439,16 @@ def _train_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Q
     )
 
 
-def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Quantity:
+def _test_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> penchant.Quantity:
     """All trainings are judged on the same test samples."""
+    values = own["test-accuracy"][:, -1]
     labels = context.data.test.labels
+    count = _answers(own, "test", labels)
     if context.network_kind == "trajectory":
-        return _accuracy_of_one(values, labels)
+        return _accuracy_of_one(values, labels, count)
     mean, between = statistics.mean_and_stderr(values)
     assert between is not None  # there are several trainings
-    sampling = statistics.binomial_stderr(mean, len(labels))
+    sampling = statistics.binomial_stderr(mean, count)
     stderr, df = combined_error([(float(sampling), None), (float(between), len(values) - 1)])
     return penchant.Quantity(
         mean,
@@ -424,13 +460,13 @@ def _test_accuracy(values: np.ndarray, context: penchant.Context) -> penchant.Qu
     )
 
 
-def _accuracy_of_one(values: np.ndarray, labels: torch.Tensor) -> penchant.Quantity:
+def _accuracy_of_one(values: np.ndarray, labels: torch.Tensor, count: int) -> penchant.Quantity:
     """The accuracy of one network, which every batch has the same of."""
     value = float(values[0])
     return penchant.Quantity(
         value,
-        stderr=statistics.binomial_stderr(value, len(labels)),
-        over="samples",
+        stderr=statistics.binomial_stderr(value, count),
+        over="sequences" if are_sequences(labels) else "samples",
         count=len(labels),
         null=_commonest(labels),
     )
@@ -438,7 +474,8 @@ def _accuracy_of_one(values: np.ndarray, labels: torch.Tensor) -> penchant.Quant
 
 def _commonest(labels: torch.Tensor) -> float:
     """The accuracy of a constant answer: the share of the most frequent class."""
-    return float(labels.bincount().max()) / len(labels)
+    known = labels[labels != IGNORED]
+    return float(known.bincount().max()) / len(known)
 
 
 def _order(

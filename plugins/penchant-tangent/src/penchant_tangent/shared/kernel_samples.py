@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from torch import Generator, Tensor
+from penchant_numerics.sequence_columns import loss_gradients, numbers_of
+from penchant_numerics.sequences import are_sequences
+from penchant_numerics.trainer import outputs
+from torch import Generator, Tensor, nn
 
 from penchant_tangent.numerics.label_alignment import targets_of
+
+_CHUNK = 8  # sequences of a pass
 
 
 def sampled(
@@ -36,6 +43,22 @@ def targets(samples: Samples, context: penchant.Context) -> Tensor:
     )
 
 
+class Kernelled(NamedTuple):
+    """What a kernel is of: a function of inputs (n, ...), and what its outputs should be (n, C)."""
+
+    network: nn.Module
+    inputs: Tensor
+    targets: Tensor
+
+
+def kernelled(network: nn.Module, samples: Samples, context: penchant.Context) -> Kernelled:
+    """The network and its samples; of sequences the losses, as a function of their numbers."""
+    if not are_sequences(samples.labels):
+        return Kernelled(network, samples.inputs, targets(samples, context))
+    losses, numbers = loss_gradients(network, samples), numbers_of(samples.inputs)
+    return Kernelled(losses, numbers, outputs(losses, numbers, chunk=_CHUNK).double())
+
+
 def refuse_one_label(samples: Samples) -> None:
     """Labels that are all the same have no direction that anything could align with."""
     labels = samples.labels
@@ -53,7 +76,7 @@ CENTRING = {
 }
 
 
-def kernel_conventions(centring: str, samples: int, *, sequences: bool = False) -> dict[str, str]:
+def kernel_conventions(centring: str, samples: int, labels: Tensor) -> dict[str, str]:
     """What makes kernels incomparable."""
     conventions = {
         "kernel": f"sum over parameters on {samples} samples, not divided by their number",
@@ -61,7 +84,7 @@ def kernel_conventions(centring: str, samples: int, *, sequences: bool = False) 
         "labels": "one-hot, one vector of all samples and outputs; -1 and 1 with one output",
         "batch-norm": "running statistics",
     }
-    if sequences:
+    if are_sequences(labels):
         conventions["outputs"] = (
             "of a sequence: its loss, the sum over positions that count, scaled so that the mean "
             "over sequences is the mean over positions; the kernel is that of loss gradients"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.sequences import IGNORED
 from torch import Generator, Tensor
 
 from penchant_tangent.declarations.training import TangentTraining
@@ -34,19 +35,19 @@ def with_random_labels(
 ) -> Tensor:
     """Labels (n,) of which a share is drawn anew, uniformly over all classes.
 
-    The same generator gives nested choices: what is random at a small share is so at a larger one.
+    Of sequences (n, positions) it is a share of the positions that count. The same generator gives
+    nested choices: what is random at a small share is so at a larger one.
     """
     # both are sampled for all samples, whatever the share
-    count = len(labels)
-    chance = torch.rand(count, generator=generator, device="cpu")
+    chance = torch.rand(labels.shape, generator=generator, device="cpu")
     anew = torch.randint(
         classes,
-        (count,),
+        labels.shape,
         generator=generator,
         device="cpu",
     )
-    noisy = chance < share
-    return torch.where(noisy.to(labels.device), anew.to(labels), labels)
+    noisy = (chance < share).to(labels.device) & (labels != IGNORED)
+    return torch.where(noisy, anew.to(labels), labels)
 
 
 def mixture(
