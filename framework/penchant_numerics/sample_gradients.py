@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import torch
 from penchant_numerics.linearisation import Outputs
+from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.vectorisation import lacks_batching, warn_not_vectorised
 from torch import Tensor, nn
 from torch.func import vjp, vmap
@@ -79,7 +80,7 @@ def _one_by_one(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
 
 @contextmanager
 def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
-    """Tokens and other whole numbers in the network's precision; it gets them back whole.
+    """Tokens and other whole numbers as floating-point numbers; the network gets them back whole.
 
     What differentiates a network may then take all inputs for floating; the network itself sees
     the whole numbers it was made for. Nothing is changed where inputs are floating already.
@@ -96,6 +97,9 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
         yield inputs
         return
     floating = inputs.to(dtype)
+    if not torch.equal(floating.to(inputs.dtype), inputs):
+        # single precision rounds from 2^24 on
+        floating = inputs.to(accumulation_dtype(inputs.device))
     if not torch.equal(floating.to(inputs.dtype), inputs):
         raise ValueError(f"whole numbers up to {int(inputs.max())} are not exact in {dtype}")
 

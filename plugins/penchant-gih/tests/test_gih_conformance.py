@@ -52,7 +52,17 @@ PROBES = {
         "training": ONE,
         "eval_steps": [0, 1],
     },
-    "direction-generalization": {**SMALL, "indices": [0, 1, -1], "trainings": 2},
+    "direction-generalization": [
+        {**SMALL, "indices": [0, 1, -1], "trainings": 2},
+        {
+            "dataset": CIRCLES,
+            "data": "dataset",
+            "networks": 12,
+            "indices": [0, 1, -1],
+            "trainings": 2,
+            "training": FEW,
+        },
+    ],
     "feature-preference": {**SMALL, "indices": [2, 3]},
     "feature-elimination": {"networks": 12, "removed": [0, 2], "trainings": 2, "training": FEW},
     "sample-pruning": {"networks": 12, "fractions": [0.6], "trainings": 2, "training": FEW},

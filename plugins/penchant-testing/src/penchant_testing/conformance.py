@@ -26,7 +26,7 @@ from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
 from penchant_testing.on_device import ROUNDING, check_on_device
-from penchant_testing.takes import check_takes
+from penchant_testing.takes import CELLS, check_cell
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
 
@@ -246,7 +246,8 @@ def _of_a_probe(
     yield Property(f"{of}-same-twice", small.same_twice)
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
-    yield Property(f"{of}-takes", small.takes)
+    for cell in CELLS:
+        yield Property(f"{of}-takes-{cell}", functools.partial(small.takes, cell))
     yield Property(f"{of}-device", small.device)
     yield Property(f"{of}-cuda", small.cuda, cuda=True)
     yield Property(f"{of}-claims", small.claims, slow=True)
@@ -311,9 +312,11 @@ class _SmallProbe:
         read = JobFolder(subfolder).read()
         checks.assert_same(result, read, "the disk")
 
-    def takes(self, folder: Path) -> None:
-        arguments = self.exceptions.own.get(self.cls.name, self.runs[0])
-        check_takes(self.cls, arguments, folder)
+    def takes(self, cell: str, folder: Path) -> None:
+        arguments = self.runs[0]
+        if cell not in ("fresh", "data"):
+            arguments = self.exceptions.own.get(self.cls.name, arguments)
+        check_cell(self.cls, cell, arguments, folder, self.runs[1:])
 
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())

@@ -11,6 +11,7 @@ READER = "penchant_testing.tiny:tiny_reader"
 TOKENS = "penchant_testing.tiny:tiny_tokens"
 SEQUENCES = "penchant_testing.tiny:tiny_sequences"
 TAGGER = "penchant_testing.tiny:tiny_tagger"
+FIRST_TOKEN = 2**24  # from here on single precision rounds every other token to its neighbour
 
 
 def tiny_network(shape: tuple[int, ...], outputs: int) -> Any:
@@ -40,8 +41,19 @@ def tiny_samples(generator: Any) -> Any:
     return train, test
 
 
+def _embedding() -> Any:
+    """Tokens from `FIRST_TOKEN` on, eight of them, as vectors; any other is an error."""
+    from torch import nn
+
+    class FromFirst(nn.Module):
+        def forward(self, tokens: Any) -> Any:
+            return tokens.long() - FIRST_TOKEN
+
+    return nn.Sequential(FromFirst(), nn.Embedding(8, 4))
+
+
 def tiny_reader(shape: tuple[int, ...], outputs: int) -> Any:
-    """A network of tokens below eight: embedding, hidden layer, mean over positions, head."""
+    """A network of eight tokens: embedding, hidden layer, mean over positions, head."""
     from torch import nn
 
     class Mean(nn.Module):
@@ -49,7 +61,7 @@ def tiny_reader(shape: tuple[int, ...], outputs: int) -> Any:
             return x.mean(1)
 
     return nn.Sequential(
-        nn.Embedding(8, 4),
+        _embedding(),
         nn.Linear(4, 8),
         nn.Tanh(),
         Mean(),
@@ -58,10 +70,10 @@ def tiny_reader(shape: tuple[int, ...], outputs: int) -> Any:
 
 
 def tiny_tagger(shape: tuple[int, ...], outputs: int) -> Any:
-    """A network of tokens below eight with outputs at every position."""
+    """A network of eight tokens with outputs at every position."""
     from torch import nn
 
-    return nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs))
+    return nn.Sequential(_embedding(), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs))
 
 
 def tiny_tokens(generator: Any) -> Any:
@@ -71,10 +83,18 @@ def tiny_tokens(generator: Any) -> Any:
     tokens = torch.randint(8, (90, 5), generator=generator, device="cpu")
     labels = torch.arange(90, device="cpu") % 3
     tokens[:, 0] = labels
+    # In every batch there is one that would be rounded to a token that does not exist.
+    tokens[:, 1] = 7
+    tokens += FIRST_TOKEN
     return (tokens[:60], labels[:60]), (tokens[60:], labels[60:])
 
 
 def tiny_sequences(generator: Any) -> Any:
-    """The same sequences with a label for every position: the token before it."""
+    """The same sequences with a label for every position but the first: the token before it."""
     (train, _), (test, _) = tiny_tokens(generator)
-    return (train, train.roll(1, 1)), (test, test.roll(1, 1))
+    pairs = []
+    for tokens in (train, test):
+        labels = tokens.roll(1, 1) - FIRST_TOKEN
+        labels[:, 0] = -100
+        pairs.append((tokens, labels))
+    return tuple(pairs)
