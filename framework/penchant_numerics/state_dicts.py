@@ -18,7 +18,8 @@ def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) ->
     Args:
         network: The network.
         content: A state dict, or a dict that holds one under a usual name.
-        strict: Refuse weights that the network does not have; else they are left out.
+        strict: Refuse weights that the network does not have; else they are left out, and a head
+            for another number of outputs stays as the network has it.
 
     Returns:
         What was not used: a prefix of names, other states, weights; empty if none.
@@ -36,12 +37,16 @@ def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) ->
     if missing or (unexpected and strict):
         hint = "" if missing else "; strict = false leaves the unexpected ones out"
         raise ValueError(f"missing {_listed(missing)}, unexpected {_listed(unexpected)}{hint}")
-    _check_shapes(state, own)
-    network.load_state_dict({name: state[name] for name in own})
+    other_head = _check_shapes(state, own, strict=strict)
+    network.load_state_dict(
+        {name: own[name] if name in other_head else state[name] for name in own}
+    )
     notes = [f"names in the file without {prefix!r}"] if prefix else []
     notes += [f"the file's {name!r} is not used" for name in others]
     if unexpected:
         notes.append(f"left out: {_listed(unexpected)}")
+    if other_head:
+        notes.append(f"for other outputs, so that the network's own stay: {_listed(other_head)}")
     return "; ".join(notes)
 
 
@@ -67,8 +72,8 @@ def _listed(names: list[str]) -> str:
     return f"{names[:SHOWN]} and {more} more" if more > 0 else str(names)
 
 
-def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse weights of other shapes; if only the last layer's do not fit, say so."""
+def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any], *, strict: bool) -> list[str]:
+    """Refuse weights of other shapes; names of the last layer, if that alone may stay as it is."""
     wrong = {}
     for name, tensor in own.items():
         value = state[name]
@@ -76,14 +81,15 @@ def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
             wrong[name] = f"{name} is a {type(value).__name__}, expected a tensor"
         elif value.shape != tensor.shape:
             wrong[name] = f"{name} {tuple(value.shape)}, expected {tuple(tensor.shape)}"
-    if not wrong:
-        return
     # A head for other classes is the most frequent mismatch.
-    last = list(own)[-1].rpartition(".")[0]
+    last = list(own)[-1].rpartition(".")[0] if own else ""
+    outputs = [len(state[name]) for name in wrong if getattr(state[name], "ndim", 0)]
+    is_head = bool(outputs) and {name.rpartition(".")[0] for name in wrong} == {last}
+    if not wrong or (is_head and len(wrong) < len(own) and not strict):
+        return list(wrong)
     hint = ""
-    if {name.rpartition(".")[0] for name in wrong} == {last}:
-        outputs = [state[name].shape[0] for name in wrong if hasattr(state[name], "shape")]
-        hint = f"; the head {last!r} is for {outputs[0]} outputs" if outputs else ""
+    if is_head:
+        hint = f"; the head {last!r} is for {outputs[0]} outputs: strict = false takes the rest"
     raise ValueError(f"{'; '.join(wrong.values())}{hint}")
 
 

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 ONE_OF_MANY = "choose one output of your own network with unit = 0"
+ONE_POSITION = (
+    "it has outputs at every position: give a label for each, -100 for none, or choose one "
+    "position of your own network, such as the last with position = -1"
+)
 
 
 def entries(returned: object) -> dict[str, Any]:

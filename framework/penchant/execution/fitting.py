@@ -52,7 +52,12 @@ def _check_architecture(context: Context) -> None:
     data = context.data
     why = f"its outputs come from the data: {data.labels_described}"
     example = data.train.inputs[:1] if data.has_tokens else None
-    context.architecture.check(why, example=example, positions=data.positions)
+    # How several inputs are given, such as tokens and their mask.
+    given = data.conventions.get("inputs") if data.has_tokens else None
+    hint = f"; inputs are {given}" if given else ""
+    context.architecture.check(
+        why + hint, example=example, positions=data.positions, shape_hint=hint
+    )
 
 
 def _check_needs(cls: type[Probe], context: Context, what: str) -> None:

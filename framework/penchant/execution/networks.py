@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 from penchant.components.component import Architecture
-from penchant.components.output import described
+from penchant.components.output import ONE_POSITION, described
 from penchant.components.targets import check_parameters, resolve
 from penchant.errors import Error
 from penchant.seeds import derive
@@ -112,6 +112,8 @@ class BoundArchitecture:
             found = " x ".join(map(str, outputs.shape)) or "a single number"
             sizes = " x ".join(map(str, expected))
             reason = f"; {why}" if why else ""
+            if positions is None and outputs.ndim == len(expected) + 1:
+                reason += f"; {ONE_POSITION}"
             given_to = f"for one input of shape {size}"
             raise Error(f"{what} gives {found} {given_to}, expected {sizes}{reason}")
         if not torch.isfinite(outputs).all():

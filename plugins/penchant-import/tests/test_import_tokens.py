@@ -80,6 +80,70 @@ def test_a_mask_is_part_of_the_input():
     assert masked.quantities["cka"].value == again.quantities["cka"].value
 
 
+def test_a_network_that_does_not_take_a_mask_is_told_what_to_write():
+    mask = (torch.arange(LENGTH) < 1 + torch.arange(60)[:, None] % LENGTH).long()
+    written = r"input_names = \['input_ids', 'attention_mask'\]"
+    with pytest.raises(penchant.Error, match=written):
+        kernel(architecture=Reader(), dataset=rows(mask))
+
+    class Strict(Reader):
+        def forward(self, input_ids):
+            samples, positions = input_ids.shape
+            return super().forward(input_ids)
+
+    with pytest.raises(penchant.Error, match=f"does not take inputs of shape 2 x 5.*{written}"):
+        kernel(architecture=Strict(), dataset=rows(mask))
+
+
+class Writer(nn.Module):
+    """A language model: scores of the next token at every position."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(TOKENS, 4)
+        self.head = nn.Linear(4, TOKENS)
+
+    def forward(self, input_ids):
+        return {"logits": self.head(self.embedding(input_ids).cumsum(1))}
+
+
+WRITER = {"name": "import", "output": "logits"}
+NEXT = (IDS[:, 1:].sum(1) % (TOKENS - 1)).clone()  # the last token is never the next one
+
+
+def spectrum(labels, **architecture):
+    pair = (IDS, labels)
+    return penchant.measure(
+        "hessian-spectrum",
+        architecture={**WRITER, **architecture},
+        dataset={"name": "import", "factory": lambda: (pair, pair), "classes": TOKENS},
+        matrices=["hessian"],
+        split="train",
+        executor="serial",
+    ).quantities
+
+
+def test_the_next_token_is_the_class_of_the_last_position():
+    """Said twice: one position of the network, or labels that count at one position."""
+    network = Writer()
+    with pytest.raises(penchant.Error, match="-100 for none, or .* last with position = -1"):
+        spectrum(NEXT, factory=network)
+    one = spectrum(NEXT, factory=network, position=-1)
+    labels = torch.full_like(IDS, -100)
+    labels[:, -1] = NEXT
+    every = spectrum(labels, factory=network)
+    plain = nn.functional.cross_entropy(network(IDS)["logits"][:, -1], NEXT).detach()
+    for found in (one, every):
+        assert found["loss"].value == pytest.approx(float(plain), rel=1e-5)
+    assert one["largest"].value == pytest.approx(every["largest"].value, rel=1e-4)
+    assert (one["loss"].over, every["loss"].over) == ("samples", "sequences")
+
+
+def test_a_position_that_there_is_not_is_refused():
+    with pytest.raises(penchant.Error, match="gives 1 x 5 x 7, expected .* with position 5"):
+        spectrum(NEXT, factory=Writer(), position=5)
+
+
 def test_probes_that_differentiate_in_the_input_say_so():
     with pytest.raises(penchant.Error, match="needs continuous-inputs, .* inputs_from = "):
         penchant.measure("class-paths", architecture=Reader(), dataset=(IDS, LABELS))

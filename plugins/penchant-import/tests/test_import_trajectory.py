@@ -239,6 +239,95 @@ def test_weights_that_the_network_has_not_are_named_and_left_out_where_asked_for
     assert "left out: ['criterion.weight']" in found.conventions["weights"]
 
 
+def sharded(state, path):
+    """A folder as transformers' Trainer writes it: an index, and a file for each tensor."""
+    folder = path.with_suffix("")
+    folder.mkdir()
+    names = {}
+    for number, (name, tensor) in enumerate(state.items()):
+        names[name] = f"model-{number}.safetensors"
+        save_file({name: tensor}, folder / names[name])
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": names}))
+
+
+def saved_as(wrap):
+    return lambda state, path: torch.save(wrap(state), path)
+
+
+def under(prefix, state):
+    return {f"{prefix}{name}": tensor for name, tensor in state.items()}
+
+
+KINDS = {
+    "model": saved_as(lambda state: {"model": state, "epoch": 3}),
+    "module": saved_as(lambda state: under("module.", state)),
+    "lightning": saved_as(
+        lambda state: {
+            "state_dict": under("net.", state),
+            "hyper_parameters": argparse.Namespace(width=3),
+            "pytorch-lightning_version": "2.5",
+        }
+    ),
+    "pickled object": saved_as(lambda state: {"model_state_dict": state, "extra": Attack()}),
+    "safetensors": lambda state, path: save_file(state, path.with_suffix(".safetensors")),
+    "shards": sharded,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_each_kind_of_checkpoint_is_a_trajectory(install, tmp_path, monkeypatch, kind):
+    install("measured", MEASURED)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    network = Net()
+    norms = []
+    for step in STEPS:
+        for parameter in network.parameters():
+            parameter.data *= 1.5
+        KINDS[kind](network.state_dict(), folder / f"checkpoint-{step}.ckpt")
+        norms.append(norm(network))
+    found = along(weights=folder)
+    np.testing.assert_array_equal(found.arrays["steps"], STEPS)
+    np.testing.assert_allclose(found.arrays["norm-by-step"], norms, rtol=1e-6)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_trajectory_with_one_more_buffer_is_read_where_that_is_asked_for(install, tmp_path):
+    install("measured", MEASURED)
+    network = Net()
+    for step in STEPS:
+        state = {**under("net.", network.state_dict()), "criterion.weight": torch.ones(3)}
+        torch.save({"state_dict": state}, tmp_path / f"epoch={step}.ckpt")
+    with pytest.raises(penchant.Error, match=r"unexpected \['criterion.weight'\]; strict = false"):
+        along(weights=tmp_path)
+    found = along(weights=tmp_path, strict=False)
+    np.testing.assert_array_equal(found.arrays["steps"], STEPS)
+    assert "left out: ['criterion.weight']" in found.conventions["weights"]
+
+
+def test_a_head_for_other_classes_stays_the_networks_own_where_that_is_asked_for(tmp_path):
+    def network(outputs):
+        return torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Linear(6, outputs))
+
+    given, taken = network(1000), network(3)
+    before = taken[1].weight.clone()
+    torch.save(given.state_dict(), tmp_path / "net.pt")
+    with pytest.raises(penchant.Error, match="1000 outputs: strict = false takes the rest"):
+        load_weights(taken, tmp_path / "net.pt", "own")
+    note = load_weights(taken, tmp_path / "net.pt", "own", strict=False)
+    assert "own stay: ['1.weight', '1.bias']" in note
+    assert torch.equal(taken[0].weight, given[0].weight) and torch.equal(taken[1].weight, before)
+    # Nothing else may differ: an inner layer of another width is no head.
+    torch.save(
+        torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Linear(5, 3)).state_dict(),
+        tmp_path / "w.pt",
+    )
+    with pytest.raises(penchant.Error, match=r"0.weight \(5, 4\), expected \(6, 4\)"):
+        load_weights(taken, tmp_path / "w.pt", "own", strict=False)
+
+
 def test_a_head_that_does_not_fit_is_named(install, tmp_path):
     install("measured", MEASURED)
     torch.save(torch.nn.Linear(4, 1000).state_dict(), tmp_path / "net.pt")

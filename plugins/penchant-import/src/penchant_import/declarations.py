@@ -38,7 +38,11 @@ class ImportedArchitecture(Architecture):
         "outputs have several, such as [0, 2, 2]; none: all",
         at_least=0,
     )
-
+    position: int | None = option(
+        None,
+        "the only position of a sequence whose outputs are measured, such as -1, the last, for a "
+        "language model whose next token is the class; none: all",
+    )
     input_names: tuple[str, ...] = option(
         (),
         "names by which it takes an input of several tensors, such as "

@@ -49,8 +49,8 @@ from penchant_class_structure.numerics.influence import stderr_of
 from penchant_class_structure.numerics.multi_device import multi_device, neighbours
 from penchant_class_structure.numerics.negative_mass import negative_mass
 from penchant_class_structure.shared.measured_network import (
-    chosen,
     classes_measured,
+    first_of_classes,
     loss_on,
     measured,
     measured_loss,
@@ -156,7 +156,7 @@ def _samples(
         numbers = torch.arange(len(given.labels), device=given.labels.device)
         first: Samples = given.select(numbers[:count])
         return first
-    return chosen(given, options.per_class, classes)
+    return first_of_classes(given, options.per_class, classes)
 
 
 def _say_what_it_takes(

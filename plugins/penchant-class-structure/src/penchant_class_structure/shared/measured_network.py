@@ -119,22 +119,32 @@ def of_classes(
 
 
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
-    """The first `per_class` samples of each of the first classes, in their order; None: all."""
+    """The first `per_class` samples of each of the first classes; every class must have some."""
     if are_sequences(samples.labels):
         raise penchant.Error(
             "the structure of classes needs one class per sample, found sequences with one per "
             "position"
         )
+    # means of an empty class are not defined
+    counts = samples.labels.bincount(minlength=classes)[:classes]
+    if int(counts.min()) == 0:
+        empty = int(counts.argmin())
+        raise penchant.Error(
+            f"every class needs a sample, found none of class {empty}; number the labels without "
+            "those that do not occur, or take hessian-spectrum or tangent-kernel, which need no "
+            "class means"
+        )
+    return first_of_classes(samples, per_class, classes)
+
+
+def first_of_classes(samples: Samples, per_class: int | None, classes: int) -> Samples:
+    """The first `per_class` samples of each of the first classes, in their order; None: all."""
     others = samples.labels >= classes
     if bool(others.any()):
         looked_at = torch.nonzero(~others)[:, 0]
         samples = samples.select(looked_at)
-
-    # means of an empty class are not defined
-    counts = samples.labels.bincount(minlength=classes)
-    if int(counts.min()) == 0:
-        empty = int(counts.argmin())
-        raise penchant.Error(f"every class needs a sample, found none of class {empty}")
+    if not len(samples.labels):
+        raise penchant.Error(f"expected samples of the first {classes} classes, found none")
     if per_class is None:
         return samples
     return samples.first_of_each_class(per_class)

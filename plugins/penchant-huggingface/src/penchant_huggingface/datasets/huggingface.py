@@ -116,6 +116,8 @@ def _given(options: Texts, splits: tuple[Rows, Rows], generator: Generator) -> D
         names = [*dict.fromkeys([*names[:1], BESIDE_TOKENS[1], *names[1:]])]
     samples = [_given_samples(split, names, longest) for split in splits]
     conventions = {"inputs": f"{', '.join(names)}, as they are"}
+    if len(names) > 1:
+        conventions["inputs"] += f"; your own network takes them by name: input_names = {names}"
     warnings = []
     for number, each in enumerate(samples):
         tokens = each.inputs[:, 0] if len(names) > 1 else each.inputs
