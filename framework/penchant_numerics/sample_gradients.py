@@ -101,7 +101,8 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
         # single precision rounds from 2^24 on
         floating = inputs.to(accumulation_dtype(inputs.device))
     if not torch.equal(floating.to(inputs.dtype), inputs):
-        raise ValueError(f"whole numbers up to {int(inputs.max())} are not exact in {dtype}")
+        largest = int(inputs.max())
+        raise ValueError(f"whole numbers up to {largest} are not exact in {floating.dtype}")
 
     def restore(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """What the network is given, whole again."""

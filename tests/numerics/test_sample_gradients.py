@@ -46,8 +46,12 @@ def test_tokens_are_given_back_whole_and_no_hook_stays():
         assert floating.is_floating_point()
         assert torch.equal(embedding(floating), embedding(tokens))
     assert not embedding._forward_pre_hooks
+    # single precision rounds from 2^24 on, double precision from 2^53 on
+    large = tokens + 2**24 - 298
+    with sample_gradients.floating_inputs(embedding, large, torch.float32) as floating:
+        assert torch.equal(floating.long(), large)
     with (
-        pytest.raises(ValueError, match="up to 16777217 are not exact in torch.float32"),
-        sample_gradients.floating_inputs(embedding, tokens + 2**24 - 298, torch.float32),
+        pytest.raises(ValueError, match="up to 9007199254740993 are not exact in torch.float64"),
+        sample_gradients.floating_inputs(embedding, tokens + 2**53 - 298, torch.float32),
     ):
         pass
