@@ -15,7 +15,7 @@ from unittest import mock
 
 from penchant.components.taking import taken
 from penchant.errors import Error
-from penchant.execution import attempts, context
+from penchant.execution import attempts
 from penchant.execution.attempts import run_job
 from penchant.execution.context import Context
 from penchant.execution.networks import BoundArchitecture
@@ -211,6 +211,8 @@ def _other_ways(cls: Any, says: str, kind: str) -> dict[str, tuple[str, ...]]:
 
 def _measured(name: str, arguments: Mapping[str, Any], folder: Path, *, alone: bool) -> Result:
     """A run that fails where files are not read, or networks are drawn beside them if `alone`."""
+    from penchant_import import state_files
+
     read = []
 
     def reading(*given: Any, **named: Any) -> Any:
@@ -225,9 +227,9 @@ def _measured(name: str, arguments: Mapping[str, Any], folder: Path, *, alone: b
     def others(*given: Any, **named: Any) -> Any:
         raise Used("another network")
 
-    load_weights, first_seed = context.load_weights, BoundArchitecture.seed_of
+    load_weights, first_seed = state_files.load_weights, BoundArchitecture.seed_of
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(context, "load_weights", reading))
+        stack.enter_context(mock.patch.object(state_files, "load_weights", reading))
         if alone:
             stack.enter_context(mock.patch.object(BoundArchitecture, "seed_of", seed_of))
             stack.enter_context(mock.patch.object(BoundArchitecture, "with_seed", others))
