@@ -75,7 +75,7 @@ def _check_fresh(cls: Any, says: str, arguments: Mapping[str, Any], folder: Path
             used = _uses(cls, own, folder, _watched_networks())
         assert not used, f"{cls.name} builds networks, and says that it takes none"
         return
-    own = arguments
+    own = dict(arguments)
     if "architecture" not in cls.needs and "architecture" not in own:
         own = {**own, "architecture": {"name": "import", "factory": TINY}}
         own["dataset"] = {"name": "import", "factory": SAMPLES}

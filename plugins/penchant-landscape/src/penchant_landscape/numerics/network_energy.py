@@ -74,7 +74,8 @@ def sample_losses(outputs: Tensor, labels: Tensor, loss: str, scale: float = 1.0
         rows, truth = as_rows(outputs, labels)
         each = sample_losses(rows, truth.clamp(min=0), loss)
         counted = each.where(truth != IGNORED, 0.0)
-        return scale * counted.unflatten(0, labels.shape).sum(1)
+        energies: Tensor = scale * counted.unflatten(0, labels.shape).sum(1)
+        return energies
     if loss == "cross-entropy" and outputs.shape[1] > 1:
         return functional.cross_entropy(outputs, labels, reduction="none")
     mean_loss = loss_function(loss)
