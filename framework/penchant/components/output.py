@@ -8,7 +8,7 @@ from typing import Any
 ONE_OF_MANY = "choose one output of your own network with unit = 0"
 ONE_POSITION = (
     "it has outputs at every position: give a label for each, -100 for none, or choose one "
-    "position of your own network, such as the last with position = -1"
+    "position of your own network, such as the last with output_position = -1"
 )
 
 

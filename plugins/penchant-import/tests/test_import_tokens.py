@@ -126,9 +126,9 @@ def spectrum(labels, **architecture):
 def test_the_next_token_is_the_class_of_the_last_position():
     """Said twice: one position of the network, or labels that count at one position."""
     network = Writer()
-    with pytest.raises(penchant.Error, match="-100 for none, or .* last with position = -1"):
+    with pytest.raises(penchant.Error, match="-100 for none, or .* last with output_position = -1"):
         spectrum(NEXT, factory=network)
-    one = spectrum(NEXT, factory=network, position=-1)
+    one = spectrum(NEXT, factory=network, output_position=-1)
     labels = torch.full_like(IDS, -100)
     labels[:, -1] = NEXT
     every = spectrum(labels, factory=network)
@@ -140,8 +140,8 @@ def test_the_next_token_is_the_class_of_the_last_position():
 
 
 def test_a_position_that_there_is_not_is_refused():
-    with pytest.raises(penchant.Error, match="gives 1 x 5 x 7, expected .* with position 5"):
-        spectrum(NEXT, factory=Writer(), position=5)
+    with pytest.raises(penchant.Error, match="gives 1 x 5 x 7, expected .* with output_position 5"):
+        spectrum(NEXT, factory=Writer(), output_position=5)
 
 
 def test_probes_that_differentiate_in_the_input_say_so():

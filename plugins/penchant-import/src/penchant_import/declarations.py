@@ -38,7 +38,7 @@ class ImportedArchitecture(Architecture):
         "outputs have several, such as [0, 2, 2]; none: all",
         at_least=0,
     )
-    position: int | None = option(
+    output_position: int | None = option(
         None,
         "the only position of a sequence whose outputs are measured, such as -1, the last, for a "
         "language model whose next token is the class; none: all",

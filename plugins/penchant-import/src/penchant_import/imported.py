@@ -47,7 +47,7 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
 
 def _prepared(network: Any, options: ImportedArchitecture, shape: tuple[int, ...]) -> Any:
     """The network with hooks for what the options say of its inputs and outputs."""
-    choose(network, options.output, options.position, options.unit)
+    choose(network, options.output, options.output_position, options.unit)
     if options.input_names:
         by_name(network, options.input_names)
     if options.inputs_from is not None:

@@ -52,7 +52,7 @@ def _at(outputs: Any, position: int) -> Any:
     """Outputs (samples, classes) at one position of a sequence."""
     if outputs.ndim < _SEQUENCES or not -outputs.shape[1] <= position < outputs.shape[1]:
         size = " x ".join(map(str, outputs.shape))
-        expected = f"expected samples x positions x classes with position {position}"
+        expected = f"expected samples x positions x classes with output_position {position}"
         raise Error(f"the network gives {size}, {expected}")
     return outputs[:, position]
 

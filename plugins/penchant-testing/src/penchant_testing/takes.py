@@ -153,7 +153,7 @@ def _watched_networks() -> Any:
 
 
 def _watched_samples() -> Any:
-    """Samples of the dataset; their shape, which networks are made for, may be looked at."""
+    """Samples of the dataset; their shape, which networks are made for, are no use of them."""
     data = cast("Any", Context.data)
 
     class Sizes:
@@ -210,7 +210,7 @@ def _other_ways(cls: Any, says: str, kind: str) -> dict[str, tuple[str, ...]]:
 
 
 def _measured(name: str, arguments: Mapping[str, Any], folder: Path, *, alone: bool) -> Result:
-    """A run that fails where files are not read, or networks are drawn beside them if `alone`."""
+    """A run that fails where files are not read, or fresh networks are built beside them."""
     from penchant_import import state_files
 
     read = []
