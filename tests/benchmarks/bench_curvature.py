@@ -66,7 +66,7 @@ def groups_of(labels: Tensor, kind: str) -> Tensor:
 
 
 def factors(title: str, network: nn.Module, inputs: Tensor, *, rounds: int) -> None:
-    """All layers' factors: ours in one pass a class, and curvlinops' own."""
+    """All layers' factors: ours, and curvlinops' own."""
     import curvlinops
 
     labels = torch.arange(len(inputs), device=CPU) % CLASSES

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from penchant_curvature.numerics.kronecker_moments import MomentPasses
+from penchant_curvature.numerics.kronecker_moments import MomentPasses, loss_columns
 from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
 from penchant_curvature.numerics.linear_layers import coverage
 from penchant_curvature.numerics.moment_sums import Measured
@@ -63,7 +63,7 @@ class Calls(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_all_layers_take_one_forward_pass_and_a_backward_pass_a_class():
+def test_all_layers_take_one_forward_pass_and_a_backward_pass_less_than_classes():
     network = seeded(mlp)
     data = (torch.randn(16, 8, generator=torch.Generator().manual_seed(0)), torch.arange(16) % 4)
     found = kfac(network, data, batch=8)
@@ -79,7 +79,21 @@ def test_all_layers_take_one_forward_pass_and_a_backward_pass_a_class():
         for layer in found:
             found[layer].trace()
     assert calls.forward == 2 * 6, "two batches through six layers"
-    assert len(backward) == 2 * CLASSES
+    assert len(backward) == 2 * (CLASSES - 1)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 30.0, 2000.0])
+@pytest.mark.parametrize("classes", [2, 7])
+def test_columns_of_the_loss_are_a_root_of_its_hessian(scale, classes):
+    generator = torch.Generator().manual_seed(0)
+    outputs = scale * torch.randn(5, classes, generator=generator, dtype=torch.float64)
+    columns = loss_columns(outputs, "cross-entropy")
+    assert columns.shape == (classes - 1, 5, classes)
+    for number, sample in enumerate(outputs):
+        label = torch.tensor(0)
+        hessian = torch.func.hessian(nn.functional.cross_entropy)(sample, label)
+        root = columns[:, number].T
+        assert torch.allclose(root @ root.T, hessian, rtol=1e-12, atol=1e-15)
 
 
 def test_a_small_budget_makes_layers_one_by_one_with_the_same_factors():

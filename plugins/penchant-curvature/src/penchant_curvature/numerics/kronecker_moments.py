@@ -3,7 +3,7 @@
 A batch passes forth once, and every layer's inputs are added to its H as they come. It passes
 back once for each column of the loss's root L (the Hessian of the loss in the outputs is L L^T):
 the errors that arrive at all layers are added to their Delta. So all layers together cost one
-forward pass and C backward passes, and only one column of errors is there at a time.
+forward pass and C - 1 backward passes, and only one column of errors is there at a time.
 
 Samples are passed in the order of their groups, so that those of a group lie side by side in a
 batch. What is summed of a layer is in `moment_sums`.
@@ -175,21 +175,43 @@ class MomentPasses:
             for name, uses in errors.items():
                 sums[name].hear(uses, groups, count)
         for name in passed.layers:
-            sums[name].finish_batch()
+            sums[name].add_errors(groups, count)
 
 
 def loss_columns(outputs: Tensor, loss: str) -> Tensor:
     """The columns of L (k, n, C) at outputs (n, C); the loss's Hessian in the outputs is L L^T."""
     samples, classes = outputs.shape
-    dtype = accumulation_dtype(outputs.device)
-    wide = outputs.to(dtype)
+    wide = outputs.to(accumulation_dtype(outputs.device))
+    if loss == "cross-entropy" and classes > 1:
+        columns = cross_entropy_root(wide.softmax(-1))
+        return columns.to(outputs.dtype)
 
     # L times unit vectors
     units = torch.eye(
         classes,
         device=wide.device,
-        dtype=dtype,
+        dtype=wide.dtype,
     )
     spread = units[:, None].expand(-1, samples, -1)
     columns = loss_factor_times(wide, spread, loss)
     return columns.to(outputs.dtype)
+
+
+def cross_entropy_root(shares: Tensor) -> Tensor:
+    """Cholesky's root of diag(p) - p p^T at probabilities p (n, C), in columns (C - 1, n, C).
+
+    The last column would be 0: with p_j in [0, 1] and t_j = p_j + ... + p_C,
+    L_jj^2 = p_j t_(j+1) / t_j and L_ij = -p_i (p_j / (t_j t_(j+1)))^(1/2) for i > j.
+    """
+    classes = shares.shape[-1]
+    ones = shares.new_ones(classes, classes)
+    after = shares @ ones.tril(-1)  # sums, not differences from 1: small ones are exact
+
+    # where nothing follows, everything is 0
+    least = torch.finfo(shares.dtype).tiny
+    share_of_rest = shares / (shares + after).clamp_min(least)
+    below = (share_of_rest / after.clamp_min(least)).sqrt()
+    diagonal = (share_of_rest * after).sqrt()
+    columns = -below.T[..., None] * shares * ones.triu(1)[:, None]
+    columns += diagonal.diag_embed().transpose(0, 1)
+    return columns[:-1]

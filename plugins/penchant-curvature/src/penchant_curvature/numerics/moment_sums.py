@@ -109,7 +109,7 @@ class LayerSums:
         self.H: dict[int, Tensor] = {}
         self.Delta: dict[int, Tensor] = {}
         self.stored: dict[int, list[Tensor]] = {}
-        self.waiting: dict[int, list[Tensor]] = {}  # errors (o, m)
+        self.waiting: list[Tensor] = []  # errors (o, m), towards one column of L after another
         self.means: list[Tensor] = []  # batch by batch
         self.totals: list[list[Tensor]] = []  # batch by batch, column by column
 
@@ -158,17 +158,22 @@ class LayerSums:
         return every.mean(2)
 
     def _add_inputs(self, group: int, columns: Tensor) -> None:
-        """Add h h^T / count of columns h (d, m), and h beside it for a bias."""
-        count = self._count(group)
-        scaled = columns / count**0.5
+        """Add h h^T of columns h (d, m), with a 1 below h for a bias, which needs no copy of h."""
+        width = len(columns)
+        size = width + self.bias
+        if group not in self.H:
+            self.H[group] = columns.new_zeros(size, size, dtype=self.wide)
+        H = self.H[group]
+        H[:width, :width] += columns @ columns.T
         if self.bias:
-            ones = torch.full_like(scaled[:1], count**-0.5)
-            scaled = _below(scaled, ones)
-        self._add(self.H, group, scaled)
+            total = columns.sum(1)
+            H[width, :width] += total
+            H[:width, width] += total
+            H[width, width] += columns.shape[1]
         # few samples are a root of H that is smaller than H
-        if 2 * count <= len(scaled):
+        if 2 * self._count(group) <= size:
             stored = self.stored.setdefault(group, [])
-            stored.append(scaled.to(self.wide))
+            stored.append(self._with_bias(columns.to(self.wide)))
 
     def _with_bias(self, columns: Tensor) -> Tensor:
         """Columns (d, m), with a last row of ones for the bias."""
@@ -183,19 +188,6 @@ class LayerSums:
         if self.measured.positions == "reduce":
             return samples
         return samples * self.positions
-
-    def _add(
-        self,
-        sums: dict[int, Tensor],
-        group: int,
-        columns: Tensor,
-    ) -> None:
-        """Add x x^T of columns x (d, m): a product in their precision, to a sum in double."""
-        product = columns @ columns.T
-        if group in sums:
-            sums[group] += product
-        else:
-            sums[group] = product.to(self.wide)
 
     # ---- on the way back
 
@@ -216,27 +208,26 @@ class LayerSums:
         if self.measured.positions == "reduce":
             columns_of_uses = [total]
         for each in columns_of_uses:
-            for rows in groups:
-                self._wait(rows.group, rows.of(each, samples))
+            if self.waiting and self.waiting[0].shape != each.shape:
+                self.add_errors(groups, samples)
+            # few large products are faster than many
+            self.waiting.append(each)
+            if len(self.waiting) * each.shape[1] >= _TOGETHER:
+                self.add_errors(groups, samples)
 
-    def _wait(self, group: int, columns: Tensor) -> None:
-        """Let errors wait for those of other columns: few large products are faster than many."""
-        waiting = self.waiting.setdefault(group, [])
-        waiting.append(columns)
-        there = sum(each.shape[1] for each in waiting)
-        if there >= _TOGETHER:
-            self._add_errors(group)
-
-    def _add_errors(self, group: int) -> None:
-        """Add what has waited to Delta."""
-        waiting = self.waiting.pop(group)
-        columns = _side_by_side(waiting)
-        self._add(self.Delta, group, columns)
-
-    def finish_batch(self) -> None:
-        """Nothing waits for another batch."""
-        for group in list(self.waiting):
-            self._add_errors(group)
+    def add_errors(self, groups: Sequence[Rows], samples: int) -> None:
+        """Add what has waited to Delta: nothing waits for another batch."""
+        if not self.waiting:
+            return
+        waiting, self.waiting = self.waiting, []
+        columns = _interleaved(waiting)
+        for rows in groups:
+            errors = rows.of(columns, samples)
+            product = errors @ errors.T
+            if rows.group in self.Delta:
+                self.Delta[rows.group] += product
+            else:
+                self.Delta[rows.group] = product.to(self.wide)
 
     def result(self, name: str, order: Tensor) -> tuple[Layer, Moments]:
         """Factors of all samples; `order` is the one in which they came."""
@@ -245,7 +236,7 @@ class LayerSums:
         inputs = errors = None
         if self.measured.joined:
             inputs, errors = self._joining(order)
-        H = [self.H[group] for group in groups]
+        H = [self.H[group].div_(self._count(group)) for group in groups]
         Delta = [self.Delta[group] for group in groups]
 
         # a bias is one more input
@@ -265,7 +256,8 @@ class LayerSums:
         stored = self.stored.get(group)
         if stored is None:
             return None
-        return torch.cat(stored, dim=1)
+        root = torch.cat(stored, dim=1)
+        return root.div_(self._count(group) ** 0.5)
 
     def _joining(self, order: Tensor) -> tuple[Tensor, Tensor]:
         """Means of inputs and sums of errors, samples in the order in which they were given."""
@@ -276,22 +268,12 @@ class LayerSums:
         return inputs, errors[back]
 
 
-def _below(columns: Tensor, row: Tensor) -> Tensor:
-    """Columns (d, m) with one more row (1, m); views of rows stay views of rows."""
-    if columns.stride(0) == 1:
-        beside = torch.cat([columns.T, row.T], dim=1)
-        return beside.T
-    return torch.cat([columns, row])
-
-
-def _side_by_side(columns: Sequence[Tensor]) -> Tensor:
-    """Columns (d, m) of several, (d, sum of m); views of rows stay views of rows."""
+def _interleaved(columns: Sequence[Tensor]) -> Tensor:
+    """Columns (d, m) of k matrices as (d, m k): what belongs to one sample stays side by side."""
     if len(columns) == 1:
         return columns[0]
-    if columns[0].stride(0) == 1:
-        rows = [each.T for each in columns]
-        return torch.cat(rows).T
-    return torch.cat(tuple(columns), dim=1)
+    rows = [each.T for each in columns]
+    return torch.stack(rows, dim=1).flatten(0, 1).T
 
 
 def _input_columns(module: nn.Module, inputs: Tensor) -> Tensor:
