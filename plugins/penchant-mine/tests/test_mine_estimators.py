@@ -24,6 +24,7 @@ from penchant_mine.numerics.information.pairs import (
 )
 from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
 from penchant_mine.numerics.information.statistics_stack import StatisticsStack
+from penchant_mine.numerics.information.unlearnt_correlations import normal_ratio
 from penchant_numerics import ensembles
 
 NEURAL = ("mine", "mine-f", "nwj", "info-nce", "smile")
@@ -469,6 +470,42 @@ def test_lengths_that_networks_have_not_learnt_are_warned_of(name):
     x, z, _ = hard_pairs("gaussian", 0.7, 5)
     found = estimate(name, x, z, seed=5, **small)
     assert not any("lengths" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("name", ["mine", "nwj", "info-nce"])
+def test_correlations_that_networks_have_not_learnt_are_warned_of(name):
+    """Many samples make errors small, and few steps leave networks short of the truth."""
+    few = {**SMALL, **OF_THEIR_OWN.get(name, {}), "null_trainings": 0}
+    text = "have not learnt the correlations of x and z"
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6000, 8, generator=generator)
+    z = 0.6 * x + 0.8 * torch.randn(6000, 8, generator=generator)
+    found = estimate(name, x, z, seed=5, **few)
+    assert found.value < -4 * math.log(1 - 0.36) - 0.1
+    assert any(text in each for each in found.warnings)
+    # Nothing is said where there are none, or where networks know more.
+    for other in (torch.randn(6000, 8, generator=generator), x.square()):
+        found = estimate(name, x, other, seed=5, **few)
+        assert not any(text in each for each in found.warnings)
+
+
+def test_scores_of_normal_pairs_are_the_ratio_of_densities():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 3, generator=generator, dtype=torch.float64)
+    z = x @ torch.randn(3, 2, generator=generator, dtype=torch.float64)
+    z = 5 + z + torch.randn(200, 2, generator=generator, dtype=torch.float64)
+
+    def log_density(fitted, values):
+        covariance = fitted.T.cov(correction=0)
+        normal = torch.distributions.MultivariateNormal(fitted.mean(0), covariance)
+        return normal.log_prob(values)
+
+    joint, marginal = normal_ratio((x[50:], z[50:]), (x[:50], z[:50]), [1, 3])
+    for scores, shift in ((joint, 0), (marginal[0], 1), (marginal[1], 3)):
+        moved = z[:50].roll(-shift, 0)
+        together = log_density(torch.cat([x, z], 1)[50:], torch.cat([x[:50], moved], 1))
+        apart = log_density(x[50:], x[:50]) + log_density(z[50:], moved)
+        assert torch.allclose(scores, together - apart, rtol=1e-9)
 
 
 def test_what_few_contrasts_take_is_in_the_error():

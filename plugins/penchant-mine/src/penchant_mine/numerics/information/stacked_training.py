@@ -19,6 +19,11 @@ from torch import Generator, Tensor
 
 from penchant_mine.numerics.information.bounds import Bound
 from penchant_mine.numerics.information.statistics_stack import StatisticsStack, held_out_scores
+from penchant_mine.numerics.information.unlearnt_correlations import (
+    MOST,
+    gain_of_correlations,
+    normal_ratio,
+)
 from penchant_mine.numerics.information.unlearnt_lengths import gain_of_lengths
 
 STOPPING_MARGINALS = 4  # shifts of a check; the reported value has more
@@ -70,6 +75,7 @@ class Trained:
     held_out_count: int
     curve: Tensor  # (checks, networks): value on the stopping block
     lengths_gain: tuple[float, float]  # what lengths add to the value, and its standard error
+    correlations_gain: tuple[float, float]  # what correlations alone add
     contrasts_gain: float  # of the value with all marginal pairs over that with every second one
 
     @property
@@ -348,6 +354,22 @@ class _Loop:
         lengths = x.norm(dim=2), z.norm(dim=2)
         return gain_of_lengths(self.bound, judged.joint, judged.marginal, lengths, judged.shifts)
 
+    def _correlations_gain(self, judged: _Judged) -> tuple[float, float]:
+        widest = max(self.pairing.x.shape[1], self.pairing.z.shape[1])
+        if widest > MOST:
+            return 0.0, 0.0
+        # One network's training samples at a time: they may be all there are.
+        ratios = []
+        for number in range(len(self.stack)):
+            own = slice(number, number + 1)
+            one = Pairing(self.pairing.x, self.pairing.z, self.pairing.partners[own])
+            x, z = one.pick(self.rows.training[own])
+            test_x, test_z = one.pick(self.rows.test[own])
+            ratios.append(normal_ratio((x[0], z[0]), (test_x[0], test_z[0]), judged.shifts))
+        joint, marginal = (torch.stack(each).to(judged.joint.dtype) for each in zip(*ratios))
+        scores = judged.joint, judged.marginal
+        return gain_of_correlations(self.bound, scores, (joint, marginal), judged.shifts)
+
     def _contrasts_gain(self, judged: _Judged) -> float:
         fewer = self.bound.value(judged.joint, judged.marginal[:, ::2])
         return float((judged.value - fewer).mean())
@@ -369,6 +391,7 @@ class _Loop:
             held_out_count=count,
             curve=curve,
             lengths_gain=self._lengths_gain(held_out),
+            correlations_gain=self._correlations_gain(held_out),
             contrasts_gain=self._contrasts_gain(held_out),
         )
 

@@ -8,7 +8,7 @@ both lengths is added to the scores: where that raises the bound, the networks h
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -41,14 +41,34 @@ def gain_of_lengths(
     x, z = (normal_scores(each.T).T.to(joint.dtype) for each in lengths)
     of_joint = x * z
     of_marginal = torch.stack([x * z.roll(-shift, 1) for shift in shifts], 1)
-    before = bound.contributions(joint, marginal, shifts)
-    value = bound.value(joint, marginal)
+    others = ((joint + by * of_joint, marginal + by * of_marginal) for by in FACTORS)
+    return best_gain(bound, (joint, marginal), others, shifts)
+
+
+def best_gain(
+    bound: Bound,
+    scores: tuple[Tensor, Tensor],
+    others: Iterable[tuple[Tensor, Tensor]],
+    shifts: Sequence[int],
+) -> tuple[float, float]:
+    """How much other scores of the same pairs raise the bound, at best.
+
+    Args:
+        bound: The bound.
+        scores: Scores (networks, samples) of pairs and (networks, shifts, samples) of others.
+        others: Scores that are tried in their place.
+        shifts: By how much z was moved on.
+
+    Returns:
+        The gain, mean over networks, and its standard error over samples; 0 where none is better.
+    """
+    before = bound.contributions(*scores, shifts)
+    value = bound.value(*scores)
     best = (0.0, 0.0)
-    for factor in FACTORS:
-        with_lengths = joint + factor * of_joint, marginal + factor * of_marginal
-        gain = float((bound.value(*with_lengths) - value).mean())
+    for tried in others:
+        gain = float((bound.value(*tried) - value).mean())
         if gain > best[0]:
-            difference = bound.contributions(*with_lengths, shifts) - before
+            difference = bound.contributions(*tried, shifts) - before
             variance = difference.var(1) / difference.shape[1]
             best = gain, math.sqrt(float(variance.mean()) / len(variance))
     return best
