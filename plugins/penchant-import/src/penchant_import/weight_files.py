@@ -42,9 +42,9 @@ def find_weights(value: object, where: str, *, strict: bool = True) -> Weights:
         return _trajectory(tuple(map(str, value)), paths, where, strict=strict)
     if not _is_path(value):
         kind = type(value).__name__
-        expected = "expected a file, a pattern such as 'run/*.pt', a folder, or a list of files"
+        expected = "a file, a pattern such as 'run/*.pt', a folder, or a list of files"
         hint = "save weights to a file, or load them into a module and give that"
-        raise Error(f"weights must be text, found {kind}; {expected}; {hint} ({where})")
+        raise Error(f"weights must be {expected}, found {kind}: {hint} ({where})")
     given = str(value)
     single = _network_file(Path(given))
     if single is not None:
