@@ -53,8 +53,8 @@ def _check_architecture(context: Context) -> None:
     why = f"its outputs come from the data: {data.labels_described}"
     example = data.train.inputs[:1] if data.has_tokens else None
     # How several inputs are given, such as tokens and their mask.
-    given = data.conventions.get("inputs") if data.has_tokens else None
-    hint = f"; inputs are {given}" if given else ""
+    given = data.conventions.get("inputs", "")
+    hint = f"; inputs are {given}" if "input_names" in given else ""
     context.architecture.check(
         why + hint, example=example, positions=data.positions, shape_hint=hint
     )

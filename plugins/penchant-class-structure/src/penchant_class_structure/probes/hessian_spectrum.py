@@ -309,7 +309,8 @@ def _spectrum(
             left, worst = int((~leading.converged).sum()), float(leading.residuals.max())
             context.warn(
                 f"{left} leading eigenvalues of {name} ({split}) did not converge in "
-                f"{leading.products} products: residuals to {worst:.2g}"
+                f"{leading.products} products: residuals to {worst:.2g}; more than "
+                f"iterations = {options.iterations} allows more products"
             )
 
     # what is left, as random start vectors see it
