@@ -15,7 +15,7 @@ from torch import Tensor
 from penchant_mine.numerics.information.bounds import Bound, log_mean_exp
 from penchant_mine.numerics.information.unlearnt_lengths import best_gain
 
-PARTS = (0.25, 0.5, 0.75, 1.0)  # of the scores that are replaced
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of the scores that are replaced
 LARGEST = 0.999  # correlation: more is a function, not noise
 LEAST = 1e-6  # of the largest variance: what varies less is rounding
 MOST = 256  # dimensions of x or z
@@ -43,7 +43,7 @@ def gain_of_correlations(
     constant = log_mean_exp(marginal) - log_mean_exp(normal[1])
     to_joint = normal[0] + constant[:, None] - joint
     to_marginal = normal[1] + constant[:, None, None] - marginal
-    others = ((joint + part * to_joint, marginal + part * to_marginal) for part in PARTS)
+    others = ((joint + share * to_joint, marginal + share * to_marginal) for share in SHARES)
     return best_gain(bound, scores, others, shifts)
 
 
