@@ -91,7 +91,7 @@ class Queue:
                 (self.path / "deaths" / name).write_text(how)
 
     def death(self, claim: Claim) -> str:
-        """How the last worker of a task died; empty as long as nobody knows."""
+        """How the last worker of a task died; empty until its command has found out."""
         with contextlib.suppress(FileNotFoundError):
             return (self.path / "deaths" / claim.name).read_text()
         return ""

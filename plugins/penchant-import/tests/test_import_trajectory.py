@@ -19,17 +19,22 @@ STEPS = (0, 5, 20, 100)
 
 @pytest.fixture
 def checkpoints(tmp_path):
-    """Four states of a training, each scaled by another number, in files named by their steps."""
+    """Four states of a training, in files named by their steps."""
     folder = tmp_path / "run"
+    return folder, training(folder, torch.save, "net-{}.pt")
+
+
+def training(folder, save, name):
+    """Save the states of a training, each scaled by another number; returns their norms."""
     folder.mkdir()
     network = Net()
     norms = []
     for step in STEPS:
         for parameter in network.parameters():
             parameter.data *= 1.5
-        torch.save(network.state_dict(), folder / f"net-{step}.pt")
+        save(network.state_dict(), folder / name.format(step))
         norms.append(norm(network))
-    return folder, norms
+    return norms
 
 
 def along(**arguments):
@@ -280,14 +285,7 @@ def test_a_folder_of_each_kind_of_checkpoint_is_a_trajectory(install, tmp_path, 
     install("measured", MEASURED)
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "run"
-    folder.mkdir()
-    network = Net()
-    norms = []
-    for step in STEPS:
-        for parameter in network.parameters():
-            parameter.data *= 1.5
-        KINDS[kind](network.state_dict(), folder / f"checkpoint-{step}.ckpt")
-        norms.append(norm(network))
+    norms = training(folder, KINDS[kind], "checkpoint-{}.ckpt")
     found = along(weights=folder)
     np.testing.assert_array_equal(found.arrays["steps"], STEPS)
     np.testing.assert_allclose(found.arrays["norm-by-step"], norms, rtol=1e-6)
