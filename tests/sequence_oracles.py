@@ -28,13 +28,7 @@ from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
 
 TOKENS, SEQUENCES, POSITIONS = 11, 6, 5
-SETTINGS = (
-    "n_layer=1",
-    "n_head=2",
-    "n_embd=8",
-    "n_inner=12",
-    "tie_word_embeddings=false",
-)
+SETTINGS = ("n_layer=1", "n_head=2", "n_embd=8", "n_inner=12", "tie_word_embeddings=false")
 ATTENTION = "transformer.h.0.attn.c_attn"  # its errors come from later positions, too
 PERCEPTRON = "transformer.h.0.mlp.c_fc"  # errors of its own position only, as curvlinops assumes
 SETS, OF_EACH = 32, 24  # sets of sequences, and sequences in each

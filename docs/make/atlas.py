@@ -61,10 +61,7 @@ def collect(folder: Path) -> dict[str, Any]:
         architectures[label][probe] = _kept(result, ARRAYS[probe])
         if probe == "nad" and result.status == "done":
             architectures[label]["seen"] = seen_pixels(result)
-    return {
-        "versions": dict(sorted(versions.items())),
-        "architectures": architectures,
-    }
+    return {"versions": dict(sorted(versions.items())), "architectures": architectures}
 
 
 def families_of(text: str) -> dict[str, str]:

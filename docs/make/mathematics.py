@@ -12,10 +12,7 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
-_FORMULA = re.compile(
-    r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>',
-    re.S,
-)
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
 
 
 def on_page_content(text: str, **_: Any) -> str:

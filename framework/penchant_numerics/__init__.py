@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussNewton", "Hessian"]
 
-_LATER = {
-    "GaussNewton": "penchant_numerics.gauss_newton",
-    "Hessian": "penchant_numerics.hessian",
-}
+_LATER = {"GaussNewton": "penchant_numerics.gauss_newton", "Hessian": "penchant_numerics.hessian"}
 
 
 def __getattr__(name: str) -> Any:

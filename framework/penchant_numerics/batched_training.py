@@ -73,11 +73,7 @@ class Trains(EstimatorContext, Protocol):
     def architecture(self) -> Any:
         """What makes networks; it has a `shape`."""
 
-    def network(
-        self,
-        index: int = 0,
-        outputs: int | None = None,
-    ) -> nn.Module:
+    def network(self, index: int = 0, outputs: int | None = None) -> nn.Module:
         """A network of the architecture."""
 
     def train(
@@ -254,19 +250,11 @@ def train_and_evaluate(
 
 
 def _evaluate_one(
-    context: Trains,
-    item: Any,
-    learner: Learner,
-    evaluate: Evaluate,
-    steps: list[int] | None,
+    context: Trains, item: Any, learner: Learner, evaluate: Evaluate, steps: list[int] | None
 ) -> list[Any]:
     """Results of one learner, by step."""
     trained = context.train(
-        learner.network,
-        learner.samples,
-        *learner.keys,
-        steps=steps,
-        test=learner.test,
+        learner.network, learner.samples, *learner.keys, steps=steps, test=learner.test
     )
     evaluations = []
     for step, network in trained:
@@ -280,10 +268,7 @@ def _evaluate_one(
 
 
 def _evaluate_stack(
-    context: Trains,
-    group: Group,
-    evaluate: Evaluate,
-    steps: list[int] | None,
+    context: Trains, group: Group, evaluate: Evaluate, steps: list[int] | None
 ) -> list[list[Any]]:
     """Results of learners that share a stack, by learner and step."""
     learners = [learner for _, learner in group]

@@ -38,11 +38,7 @@ class RotatedCorr(NamedTuple):
 # ---- from tables of products
 
 
-def cosine(
-    product: float,
-    squared_first: float,
-    squared_second: float,
-) -> float:
+def cosine(product: float, squared_first: float, squared_second: float) -> float:
     """<A, B> / (|A| |B|).
 
     Args:
@@ -160,11 +156,7 @@ def jackknifed(statistic: Callable[[list[int]], float], groups: int) -> Corr:
 
 
 def rotated(
-    trace_first: float,
-    trace_second: float,
-    squared_first: float,
-    squared_second: float,
-    size: int,
+    trace_first: float, trace_second: float, squared_first: float, squared_second: float, size: int
 ) -> RotatedCorr:
     r"""Mean and standard deviation of $\operatorname{Corr}(A, R B R^\top)$ over random rotations.
 

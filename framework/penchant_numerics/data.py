@@ -46,10 +46,7 @@ class Samples(NamedTuple):
 
     def select(self, indices: Tensor | slice) -> Samples:
         """The samples with these indices, in their order."""
-        return Samples(
-            self.inputs[indices],
-            self.labels[indices],
-        )
+        return Samples(self.inputs[indices], self.labels[indices])
 
     def first_of_each_class(self, count: int) -> Samples:
         """The first `count` samples of each class, in their order; fewer where a class has fewer.
@@ -122,11 +119,7 @@ class Data:
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Data:
         """The same data on a device, in a precision."""
-        return replace(
-            self,
-            train=self.train.to(device, dtype),
-            test=self.test.to(device, dtype),
-        )
+        return replace(self, train=self.train.to(device, dtype), test=self.test.to(device, dtype))
 
 
 def as_data(value: Any) -> Data:

@@ -72,13 +72,7 @@ class Displaced:
         chunk: Inputs a forward pass; by default what the device likes.
     """
 
-    def __init__(
-        self,
-        point: Tensor,
-        step: float,
-        *,
-        chunk: int | None = None,
-    ) -> None:
+    def __init__(self, point: Tensor, step: float, *, chunk: int | None = None) -> None:
         self.point = point
         self.step = step
         # half of a pass for each side
@@ -106,12 +100,7 @@ class Displaced:
         size = self.point.numel()
         count = min(self.chunk, size - start)
         # h e_i, row by row
-        step = torch.zeros(
-            count,
-            size,
-            device=self.point.device,
-            dtype=self.point.dtype,
-        )
+        step = torch.zeros(count, size, device=self.point.device, dtype=self.point.dtype)
         rows = torch.arange(count, device=step.device)
         step[rows, start + rows] = self.step
 
@@ -139,11 +128,7 @@ def central_differences(network: Network, displaced: Displaced) -> Tensor:
 
 
 def finite_differences(
-    ensemble: Ensemble,
-    point: Tensor,
-    *,
-    step: float,
-    chunk: int | None = None,
+    ensemble: Ensemble, point: Tensor, *, step: float, chunk: int | None = None
 ) -> Tensor:
     """Central differences at one point, network by network: each is bound by arithmetic already.
 
@@ -162,11 +147,7 @@ def finite_differences(
 
 
 def impulse_responses(
-    ensemble: Ensemble,
-    shape: tuple[int, ...],
-    *,
-    like: Tensor,
-    chunk: int | None = None,
+    ensemble: Ensemble, shape: tuple[int, ...], *, like: Tensor, chunk: int | None = None
 ) -> Tensor:
     """(f0(e_i) - f0(-e_i)) / 2 of the bias-free networks.
 

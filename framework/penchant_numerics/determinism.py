@@ -159,10 +159,7 @@ def _recorder(name: str, seen: Calls) -> Callable[..., None]:
         """Note one call."""
         number = next(numbers)
         key = f"{name}#{number}"
-        seen[key] = Call(
-            _tensors(given),
-            _tensors(made),
-        )
+        seen[key] = Call(_tensors(given), _tensors(made))
 
     return record
 

@@ -87,28 +87,15 @@ def leading_pairs(
         )
     if method == "block-krylov":
         return block_krylov_pairs(
-            A,
-            count,
-            generator=generator,
-            passes=max(1, products // count),
-            tolerance=tolerance,
+            A, count, generator=generator, passes=max(1, products // count), tolerance=tolerance
         )
     return lanczos_eigenpairs(
-        A,
-        count,
-        generator=generator,
-        products=products,
-        tolerance=tolerance,
-        order=order,
+        A, count, generator=generator, products=products, tolerance=tolerance, order=order
     )
 
 
 def exact_pairs(
-    matrix: Tensor,
-    count: int,
-    *,
-    order: str = "largest",
-    symmetrise: bool = False,
+    matrix: Tensor, count: int, *, order: str = "largest", symmetrise: bool = False
 ) -> Eigenpairs:
     """Pairs of a symmetric matrix by `eigh`, in double precision.
 
@@ -187,12 +174,7 @@ def subspace_iteration(
         basis = _orthonormal(block)
         block = A.multiply_rows(basis)
         pairs = _rayleigh_ritz(
-            basis,
-            block,
-            count,
-            tolerance=tolerance,
-            products=number * width,
-            order="magnitude",
+            basis, block, count, tolerance=tolerance, products=number * width, order="magnitude"
         )
         if bool(pairs.converged.all()):
             break
@@ -370,13 +352,7 @@ def block_krylov_pairs(
     """
     _check_order("largest", count, A.size)
     width = min(count + extra, A.size)
-    start = torch.randn(
-        width,
-        A.size,
-        generator=generator,
-        dtype=torch.float64,
-        device="cpu",
-    )
+    start = torch.randn(width, A.size, generator=generator, dtype=torch.float64, device="cpu")
     block = torch.linalg.qr(start.T).Q.T.to(A.device, A.dtype)
     basis = images = block[:0]
     for number in range(1, passes + 1):
@@ -392,12 +368,7 @@ def block_krylov_pairs(
 
 
 def _block_ritz(
-    basis: Tensor,
-    images: Tensor,
-    count: int,
-    *,
-    tolerance: float,
-    passes: int,
+    basis: Tensor, images: Tensor, count: int, *, tolerance: float, passes: int
 ) -> Eigenpairs:
     """The largest Ritz pairs of a space with orthonormal rows, given the products with them."""
     small = _inner(images, basis).to(basis)
@@ -496,13 +467,7 @@ def _orthonormal(rows: Tensor) -> Tensor:
 
 
 def _rayleigh_ritz(
-    basis: Tensor,
-    images: Tensor,
-    count: int,
-    *,
-    tolerance: float,
-    products: int,
-    order: str,
+    basis: Tensor, images: Tensor, count: int, *, tolerance: float, products: int, order: str
 ) -> Eigenpairs:
     """The best pairs in the span of orthonormal rows, given the operator's products with them."""
     small = _inner(basis, images).to("cpu", torch.float64)

@@ -219,13 +219,7 @@ def draw_ahead(
     with concurrent.futures.ThreadPoolExecutor(max_workers=1) as sampler:
 
         def begin(block: Sequence[int]) -> concurrent.futures.Future[Ensemble]:
-            return sampler.submit(
-                settings.run,
-                draw,
-                architecture,
-                block,
-                prepare=prepare,
-            )
+            return sampler.submit(settings.run, draw, architecture, block, prepare=prepare)
 
         ahead = begin(first)
         for block in waiting:

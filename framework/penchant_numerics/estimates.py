@@ -142,11 +142,7 @@ class LayerCurvature(Protocol):
     def dense(self) -> Tensor:
         """The matrix (size, size); for small operators."""
 
-    def trace(
-        self,
-        *,
-        generator: torch.Generator | None = None,
-    ) -> Estimate:
+    def trace(self, *, generator: torch.Generator | None = None) -> Estimate:
         """The trace with its standard error, 0 where it is exact."""
 
     # ---- inner products: distances follow from them, never from matrices
@@ -161,12 +157,7 @@ class LayerCurvature(Protocol):
     def alignment(self, other: Any) -> float:
         """<A, B> / (|A| |B|)."""
 
-    def frobenius_distance(
-        self,
-        other: Any,
-        *,
-        relative: bool = False,
-    ) -> float:
+    def frobenius_distance(self, other: Any, *, relative: bool = False) -> float:
         """|A - B|, or over |A| with `relative`."""
 
     # ---- eigenvalues
@@ -174,12 +165,7 @@ class LayerCurvature(Protocol):
     def exact_spectrum(self) -> Tensor | None:
         """All eigenvalues that may differ from zero, descending; None where they are too many."""
 
-    def eigenpairs(
-        self,
-        count: int,
-        *,
-        generator: torch.Generator | None = None,
-    ) -> Eigenpairs:
+    def eigenpairs(self, count: int, *, generator: torch.Generator | None = None) -> Eigenpairs:
         """The `count` largest eigenvalues with their vectors, residuals and convergence."""
 
 

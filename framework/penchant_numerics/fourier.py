@@ -165,12 +165,7 @@ def sine(
     return waves.vectors[0]
 
 
-def cosine_family(
-    shape: Sequence[int],
-    *,
-    device: torch.device | str,
-    dtype: torch.dtype,
-) -> Waves:
+def cosine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
     """All cosines of a grid, slowest first.
 
     Args:
@@ -188,12 +183,7 @@ def cosine_family(
     return _waves(torch.cos, frequencies, shape, device=device, dtype=dtype)
 
 
-def sine_family(
-    shape: Sequence[int],
-    *,
-    device: torch.device | str,
-    dtype: torch.dtype,
-) -> Waves:
+def sine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
     """All sines of a grid, slowest first.
 
     Args:
@@ -211,12 +201,7 @@ def sine_family(
     return _waves(torch.sin, frequencies, shape, device=device, dtype=dtype)
 
 
-def real_basis(
-    shape: Sequence[int],
-    *,
-    device: torch.device | str,
-    dtype: torch.dtype,
-) -> Waves:
+def real_basis(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
     """A complete orthonormal basis of R^D: the cosines, then the sines.
 
     Args:
@@ -334,11 +319,7 @@ def amplitudes(values: Tensor, frequencies: Tensor) -> Tensor:
     return spectrum
 
 
-def layout(
-    values: Tensor,
-    frequencies: Tensor,
-    shape: Sequence[int],
-) -> tuple[Tensor, Tensor]:
+def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Values by frequency on a map with DC in the centre, the mirrored half filled in.
 
     Frequency k is at index k + N // 2 of its axis, wrapped around, so that Nyquist is at index 0.

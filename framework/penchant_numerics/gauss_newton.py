@@ -81,11 +81,7 @@ def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
 
 
 def loss_factor_times(
-    outputs: Tensor,
-    vectors: Tensor,
-    loss: str,
-    *,
-    transposed: bool = False,
+    outputs: Tensor, vectors: Tensor, loss: str, *, transposed: bool = False
 ) -> Tensor:
     """L u, or L^T u, where the Hessian of the loss is H = L L^T.
 
@@ -273,12 +269,7 @@ class GaussNewton(Operator):
         self._unchanged = KeptFor(self.outputs) if self._lines else None
 
     def _fill_cache(
-        self,
-        line: Linearisation,
-        first: Tensor,
-        others: Iterable[Tensor],
-        *,
-        a_sample: float,
+        self, line: Linearisation, first: Tensor, others: Iterable[Tensor], *, a_sample: float
     ) -> None:
         """Keep the first linearisation, and make those of other batches, while they fit."""
         # tangents, as large as all parameters, are one set for all batches
@@ -390,13 +381,7 @@ class GaussNewton(Operator):
         """Products, from the sum over all batches: each of them is scaled already."""
         return total
 
-    def add_product(
-        self,
-        total: Tensor,
-        rows: Tensor,
-        number: int,
-        inputs: Tensor,
-    ) -> None:
+    def add_product(self, total: Tensor, rows: Tensor, number: int, inputs: Tensor) -> None:
         """Add the product of rows with the contribution of one batch.
 
         Args:
@@ -416,13 +401,7 @@ class GaussNewton(Operator):
         curved = loss_hessian_times(line.outputs, tangents, self.loss)
         line.add_vjp(total, curved * (weights * self.scale))
 
-    def _line(
-        self,
-        number: int,
-        inputs: Tensor,
-        *,
-        several: bool,
-    ) -> Linearisation | None:
+    def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
         """A batch's linearisation: the cached one, or a new one where it pays.
 
         It pays where several products use it, or where the route needs it.
@@ -434,11 +413,7 @@ class GaussNewton(Operator):
         return None
 
     def _add_dual(
-        self,
-        total: Tensor,
-        rows: Tensor,
-        inputs: Tensor,
-        weights: Tensor | float = 1.0,
+        self, total: Tensor, rows: Tensor, inputs: Tensor, weights: Tensor | float = 1.0
     ) -> None:
         """One pass on dual numbers a vector; its tangent's own graph is J^T."""
         for sum_, row in zip(total, rows):
@@ -450,10 +425,7 @@ class GaussNewton(Operator):
             # J^T H J v
             curved = loss_hessian_times(values, tangent.detach(), self.loss)
             pulled = torch.autograd.grad(
-                tangent,
-                tangents,
-                curved * (weights * self.scale),
-                materialize_grads=True,
+                tangent, tangents, curved * (weights * self.scale), materialize_grads=True
             )
             self.layout.add_(sum_, pulled)
 
@@ -477,12 +449,7 @@ class GaussNewton(Operator):
 
         def work() -> Tensor:
             by_sample = coefficients.reshape(count, self.samples, *self.output_shape)
-            total = torch.zeros(
-                count,
-                self.size,
-                device=self.device,
-                dtype=self.dtype,
-            )
+            total = torch.zeros(count, self.size, device=self.device, dtype=self.dtype)
             # every batch has coefficients of its own
             coefficients_of = by_sample.split(self.batch, dim=1)
             batches = zip(self._batches(), coefficients_of)
@@ -492,13 +459,7 @@ class GaussNewton(Operator):
 
         return self._in_passes(work)
 
-    def add_applied(
-        self,
-        total: Tensor,
-        u: Tensor,
-        number: int,
-        inputs: Tensor,
-    ) -> None:
+    def add_applied(self, total: Tensor, u: Tensor, number: int, inputs: Tensor) -> None:
         """Add what one batch contributes to V u.
 
         Args:
@@ -524,11 +485,7 @@ class GaussNewton(Operator):
         for row, u in zip(total, coefficients):
             cotangent = loss_factor_times(outputs.detach(), u, self.loss)
             pulled = torch.autograd.grad(
-                outputs,
-                leaves,
-                cotangent,
-                retain_graph=True,
-                materialize_grads=True,
+                outputs, leaves, cotangent, retain_graph=True, materialize_grads=True
             )
             self.layout.add_(row, pulled)
 
@@ -544,12 +501,7 @@ class GaussNewton(Operator):
         return self._in_passes(work)
 
     @torch.no_grad()
-    def adjoint_batch(
-        self,
-        rows: Tensor,
-        number: int,
-        inputs: Tensor,
-    ) -> Tensor:
+    def adjoint_batch(self, rows: Tensor, number: int, inputs: Tensor) -> Tensor:
         """The entries (k, n, *output_shape) of V^T v that belong to one batch.
 
         Args:

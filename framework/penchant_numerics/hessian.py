@@ -50,11 +50,7 @@ class _RecordedGradient:
             return None
         directions = [along[number] for number in self.moving]
         return torch.autograd.grad(
-            self.edges,
-            self.leaves,
-            directions,
-            retain_graph=retain,
-            materialize_grads=True,
+            self.edges, self.leaves, directions, retain_graph=retain, materialize_grads=True
         )
 
 
@@ -185,10 +181,7 @@ class Hessian(Operator):
         with torch.enable_grad():
             mean = self._loss(self.outputs(leaves, inputs), labels)
             gradient = torch.autograd.grad(
-                mean * _terms(labels),
-                leaves,
-                create_graph=True,
-                materialize_grads=True,
+                mean * _terms(labels), leaves, create_graph=True, materialize_grads=True
             )
 
         # of the gradient only its node in the graph is stored
@@ -224,11 +217,7 @@ class Hessian(Operator):
         return total.mul_(self.scale)
 
     def add_product(
-        self,
-        total: Tensor,
-        rows: Tensor,
-        number: int,
-        samples: tuple[Tensor, Tensor],
+        self, total: Tensor, rows: Tensor, number: int, samples: tuple[Tensor, Tensor]
     ) -> None:
         """Add the product of rows with the contribution of one batch, not scaled.
 
@@ -246,12 +235,7 @@ class Hessian(Operator):
             self._add_products(total, rows, record, retain=False)
 
     def _add_products(
-        self,
-        total: Tensor,
-        rows: Tensor,
-        record: _RecordedGradient,
-        *,
-        retain: bool,
+        self, total: Tensor, rows: Tensor, record: _RecordedGradient, *, retain: bool
     ) -> None:
         """Add a batch's products with all rows; the last one frees its graph unless cached."""
         together = self._vectors_together() if retain and record.moving else 1
@@ -273,11 +257,7 @@ class Hessian(Operator):
         return vectors_together(self.layout, self._batch_bytes)
 
     def _add_blocks(
-        self,
-        total: Tensor,
-        rows: Tensor,
-        record: _RecordedGradient,
-        together: int,
+        self, total: Tensor, rows: Tensor, record: _RecordedGradient, together: int
     ) -> None:
         """Add a batch's products with some rows at a time."""
 

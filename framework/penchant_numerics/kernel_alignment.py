@@ -25,11 +25,7 @@ _DISTINCT = 4  # samples that the unbiased estimator needs at least
 
 
 def centre(
-    K: Tensor,
-    *,
-    outputs: int,
-    centring: str = "outputs",
-    reference: Tensor | None = None,
+    K: Tensor, *, outputs: int, centring: str = "outputs", reference: Tensor | None = None
 ) -> Tensor:
     """K of centred features.
 
@@ -67,12 +63,7 @@ def centre(
 
 
 def cka(
-    K: Tensor,
-    other: Tensor,
-    *,
-    outputs: int,
-    centring: str = "outputs",
-    unbiased: bool = False,
+    K: Tensor, other: Tensor, *, outputs: int, centring: str = "outputs", unbiased: bool = False
 ) -> float:
     """Centred kernel alignment of two kernels on the same samples, in double precision.
 

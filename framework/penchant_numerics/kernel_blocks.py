@@ -195,10 +195,7 @@ class KernelLayers:
         for name in self.factored:
             use = self._uses[name]
             layer = LayerSize(
-                positions=use.positions,
-                width=use.width,
-                units=use.units,
-                outputs=self.classes,
+                positions=use.positions, width=use.width, units=use.units, outputs=self.classes
             )
             raw += layer.factors
             stored += layer.stored
@@ -222,12 +219,7 @@ class FeatureBlocks:
     """
 
     def __init__(
-        self,
-        layers: KernelLayers,
-        inputs: Tensor,
-        *,
-        batch: int | None,
-        memory: int,
+        self, layers: KernelLayers, inputs: Tensor, *, batch: int | None, memory: int
     ) -> None:
         self.layers = layers
         self.inputs = inputs
@@ -304,12 +296,7 @@ class GramSum:
     """
 
     def __init__(
-        self,
-        rows: FeatureBlocks,
-        columns: FeatureBlocks,
-        *,
-        whole: bool,
-        chunk_bytes: int,
+        self, rows: FeatureBlocks, columns: FeatureBlocks, *, whole: bool, chunk_bytes: int
     ) -> None:
         self.rows = rows
         self.columns = columns
@@ -337,13 +324,7 @@ class GramSum:
         if self.symmetric:
             self._mirror()
 
-    def _add(
-        self,
-        start: int,
-        mine: Features,
-        begin: int,
-        theirs: Features,
-    ) -> None:
+    def _add(self, start: int, mine: Features, begin: int, theirs: Features) -> None:
         """Add the products of two blocks that start at these samples."""
         rows = self._slice(start, self.rows.size)
         columns = self._slice(begin, self.columns.size)

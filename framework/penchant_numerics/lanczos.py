@@ -71,12 +71,7 @@ class _Run:
     """Lanczos from one start vector; products come from outside so that several runs share them."""
 
     def __init__(
-        self,
-        start: Tensor,
-        steps: int,
-        *,
-        orthogonal: bool,
-        locked: Tensor | None,
+        self, start: Tensor, steps: int, *, orthogonal: bool, locked: Tensor | None
     ) -> None:
         self.steps = steps
         self.orthogonal = orthogonal
@@ -266,12 +261,7 @@ def _fetched(pairs: list[tuple[_Number, _Number]]) -> list[tuple[float, float]]:
     return [(float(alpha), float(beta)) for alpha, beta in numbers]
 
 
-def random_starts(
-    count: int,
-    like: Operator,
-    *,
-    generator: torch.Generator,
-) -> Tensor:
+def random_starts(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
     """Gaussian vectors, sampled one after another on the CPU: more of them extend fewer.
 
     Args:

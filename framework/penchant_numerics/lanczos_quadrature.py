@@ -151,11 +151,7 @@ def quadrature(
 
 
 def exact_quadrature(
-    values: Tensor,
-    *,
-    zeros: int = 0,
-    steps: int = 128,
-    known: int = 0,
+    values: Tensor, *, zeros: int = 0, steps: int = 128, known: int = 0
 ) -> Quadrature:
     """The spectral measure of all eigenvalues, and of `zeros` zeros more.
 
@@ -300,11 +296,7 @@ def _settled_pairs(T: Tridiagonal) -> tuple[Tensor, Tensor]:
     return values[chosen], mix @ T.basis
 
 
-def _are_simple(
-    values: Tensor,
-    expected: Tensor,
-    tridiagonals: list[Tridiagonal],
-) -> Tensor:
+def _are_simple(values: Tensor, expected: Tensor, tridiagonals: list[Tridiagonal]) -> Tensor:
     """Which eigenvalues every run finds with the weight that one eigenvector gives it.
 
     `expected` are these weights, (starts, r).
@@ -354,22 +346,10 @@ def distinct(T: Tridiagonal) -> tuple[Tensor, Tensor, Tensor]:
 
     # and the residual of its heaviest
     heaviest = torch.zeros_like(total)
-    heaviest = heaviest.scatter_reduce(
-        0,
-        group,
-        weights,
-        "amax",
-        include_self=False,
-    )
+    heaviest = heaviest.scatter_reduce(0, group, weights, "amax", include_self=False)
     main = weights == heaviest[group]
     bound = torch.zeros_like(total)
-    bound = bound.scatter_reduce(
-        0,
-        group[main],
-        residuals[main],
-        "amin",
-        include_self=False,
-    )
+    bound = bound.scatter_reduce(0, group[main], residuals[main], "amin", include_self=False)
     counted = total > _NEGLIGIBLE
     return position[counted], total[counted], bound[counted]
 
@@ -396,12 +376,7 @@ class _Measure:
         return max(0, self.size - self.inner)
 
     def quadrature(
-        self,
-        tridiagonals: list[Tridiagonal],
-        *,
-        steps: int,
-        range_steps: int,
-        variant: str,
+        self, tridiagonals: list[Tridiagonal], *, steps: int, range_steps: int, variant: str
     ) -> Quadrature:
         """The quadrature of all runs."""
         nodes, weights, residuals = [], [], []
@@ -457,10 +432,7 @@ class _Measure:
         )
 
     def _bounds(
-        self,
-        tridiagonals: list[Tridiagonal],
-        steps: int,
-        exact: Tensor,
+        self, tridiagonals: list[Tridiagonal], steps: int, exact: Tensor
     ) -> tuple[float, float]:
         """Ends of the spectrum as the first steps see them, widened by their residuals.
 

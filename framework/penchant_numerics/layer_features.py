@@ -109,11 +109,7 @@ class Factored:
         # nothing of other samples is computed
         count, classes = self.errors.shape[:2]
         total = torch.zeros(
-            count,
-            classes,
-            classes,
-            device=self.errors.device,
-            dtype=self.errors.dtype,
+            count, classes, classes, device=self.errors.device, dtype=self.errors.dtype
         )
         if self.weight and self.inputs.shape[1] == 1:
             # one position: |h|^2 times the product of errors
@@ -198,11 +194,7 @@ class TangentFeatures:
     """
 
     def __init__(
-        self,
-        network: nn.Module,
-        sample: Tensor,
-        *,
-        parameters: str | Sequence[str] | None = None,
+        self, network: nn.Module, sample: Tensor, *, parameters: str | Sequence[str] | None = None
     ) -> None:
         self.outputs = FlatOutputs(network, parameters)
 
@@ -254,10 +246,7 @@ class TangentFeatures:
             columns = []
             for each in outputs.sum(0):
                 column = torch.autograd.grad(
-                    each,
-                    outputs_of_uses,
-                    retain_graph=True,
-                    materialize_grads=True,
+                    each, outputs_of_uses, retain_graph=True, materialize_grads=True
                 )
                 columns.append(column)
 
@@ -266,10 +255,7 @@ class TangentFeatures:
         return dict(self._by_sample(seen, errors, len(inputs)))
 
     def _by_sample(
-        self,
-        seen: Mapping[str, Sequence[Use]],
-        errors: Iterator[Tensor],
-        samples: int,
+        self, seen: Mapping[str, Sequence[Use]], errors: Iterator[Tensor], samples: int
     ) -> Iterator[tuple[str, Factored]]:
         """Layers that see samples one by one, with errors (n, k, ...) use by use."""
         for name, uses in seen.items():
@@ -286,10 +272,7 @@ class TangentFeatures:
         return len(given) == samples
 
     def _traced(
-        self,
-        leaves: Sequence[Tensor],
-        inputs: Tensor,
-        layers: Sequence[str],
+        self, leaves: Sequence[Tensor], inputs: Tensor, layers: Sequence[str]
     ) -> tuple[Tensor, dict[str, list[Use]]]:
         """Outputs, and every use of every layer that is used."""
         seen: dict[str, list[Use]] = {name: [] for name in layers}
@@ -383,22 +366,12 @@ def _any_weights(outputs: Tensor) -> tuple[Tensor, Tensor]:
     samples, classes = outputs.shape
     weights = []
     for count in (samples, classes):
-        numbers = torch.arange(
-            1,
-            count + 1,
-            device=outputs.device,
-            dtype=outputs.dtype,
-        )
+        numbers = torch.arange(1, count + 1, device=outputs.device, dtype=outputs.dtype)
         weights.append(numbers.cos())
     return weights[0], weights[1]
 
 
-def _agrees(
-    name: str,
-    layer: Factored,
-    weights: Tensor,
-    exact: Mapping[str, Tensor],
-) -> bool:
+def _agrees(name: str, layer: Factored, weights: Tensor, exact: Mapping[str, Tensor]) -> bool:
     """Whether the gradient of a layer's factors is the exact one, by parameter."""
     weight, bias = layer.gradient(weights[:, None])
     expected = exact[_parameter(name, "weight")]

@@ -38,12 +38,7 @@ class LayerSize(NamedTuple):
         """The size of a layer from its features."""
         _, positions, width = layer.inputs.shape
         _, outputs, _, units = layer.errors.shape
-        return cls(
-            positions=positions,
-            width=width,
-            units=units,
-            outputs=outputs,
-        )
+        return cls(positions=positions, width=width, units=units, outputs=outputs)
 
     @property
     def factors(self) -> int:
@@ -135,11 +130,7 @@ def put_features(target: Feature, start: int, features: Feature) -> None:
 
 
 def add_gram(
-    total: Tensor,
-    left: Feature,
-    right: Feature,
-    *,
-    chunk_bytes: int = CHUNK_BYTES,
+    total: Tensor, left: Feature, right: Feature, *, chunk_bytes: int = CHUNK_BYTES
 ) -> None:
     """Add the inner products of a layer's gradients on two batches to a matrix.
 
@@ -195,11 +186,7 @@ def _add_inner(total: Tensor, left: Tensor, right: Tensor | None) -> None:
     total += rows @ columns.T
 
 
-def _add_at_one_position(
-    total: Tensor,
-    left: Factored,
-    right: Factored,
-) -> None:
+def _add_at_one_position(total: Tensor, left: Factored, right: Factored) -> None:
     """(h . h' + 1) (delta . delta') from two products."""
     inputs = left.inputs[:, 0] @ right.inputs[:, 0].T
     # the bias is an input that is 1

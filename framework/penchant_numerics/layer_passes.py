@@ -83,11 +83,7 @@ class LayerPass:
             edges += [use.edge for use in uses]
         gradients = iter(
             torch.autograd.grad(
-                self._outputs,
-                edges,
-                cotangent,
-                retain_graph=not last,
-                allow_unused=True,
+                self._outputs, edges, cotangent, retain_graph=not last, allow_unused=True
             )
         )
         # As many as a layer has uses, in the order of layers.
@@ -156,9 +152,7 @@ def seen_at_positions(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
 
 
 def errors_at_positions(
-    module: nn.Module,
-    inputs: Sequence[Tensor],
-    errors: Sequence[Tensor | None],
+    module: nn.Module, inputs: Sequence[Tensor], errors: Sequence[Tensor | None]
 ) -> Tensor:
     """Errors of a layer at the positions of all its uses, (n, t, o).
 

@@ -119,11 +119,7 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
     """
 
     def hook(name: str) -> Callable[..., Tensor]:
-        def seen(
-            module: nn.Module,
-            given: tuple[Tensor, ...],
-            made: Tensor,
-        ) -> Tensor:
+        def seen(module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> Tensor:
             if not given:
                 return made
             return see(name, given[0], made)

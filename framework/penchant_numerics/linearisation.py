@@ -96,11 +96,7 @@ class FlatOutputs(Outputs):
 
 
 def dual_pass(
-    outputs: Outputs,
-    inputs: Tensor,
-    tangents: Sequence[Tensor],
-    *,
-    record: bool = False,
+    outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, record: bool = False
 ) -> tuple[Tensor, Tensor, Tape | None]:
     """Outputs and J v in one forward pass.
 
@@ -130,10 +126,7 @@ def dual_pass(
 
 
 def _plain_pass(
-    outputs: Outputs,
-    inputs: Tensor,
-    duals: Sequence[Tensor],
-    tangents: Sequence[Tensor],
+    outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, None]:
     """One pass; nothing is recorded."""
     made = forward_ad.unpack_dual(outputs(duals, inputs))
@@ -146,10 +139,7 @@ def _plain_pass(
 
 
 def _recorded_pass(
-    outputs: Outputs,
-    inputs: Tensor,
-    duals: Sequence[Tensor],
-    tangents: Sequence[Tensor],
+    outputs: Outputs, inputs: Tensor, duals: Sequence[Tensor], tangents: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor, Tape]:
     """One pass with a tape running."""
     # the tape knows tangents as the duals hold them
@@ -232,10 +222,7 @@ class Linearisation:
     def vjp(self, cotangents: Tensor) -> Tensor:
         """J^T u (k, size) for u (k, n, C)."""
         total = torch.zeros(
-            len(cotangents),
-            self._layout.size,
-            device=cotangents.device,
-            dtype=cotangents.dtype,
+            len(cotangents), self._layout.size, device=cotangents.device, dtype=cotangents.dtype
         )
         self.add_vjp(total, cotangents)
         return total
@@ -289,11 +276,7 @@ def any_direction(outputs: Outputs) -> list[Tensor]:
 
 
 def _by_dual_numbers(
-    outputs: Outputs,
-    inputs: Tensor,
-    tangents: Sequence[Tensor],
-    *,
-    check: bool,
+    outputs: Outputs, inputs: Tensor, tangents: Sequence[Tensor], *, check: bool
 ) -> Linearisation:
     """J v by the tape of one dual pass, J^T u by autograd's record of it."""
     layout = outputs.layout
@@ -305,11 +288,7 @@ def _by_dual_numbers(
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:
         return torch.autograd.grad(
-            tangent,
-            tangents,
-            cotangent,
-            retain_graph=True,
-            materialize_grads=True,
+            tangent, tangents, cotangent, retain_graph=True, materialize_grads=True
         )
 
     # what the network holds anyway does not count
@@ -321,14 +300,7 @@ def _by_dual_numbers(
 
     # steps that write in place cannot be vectorised
     together = 1 if tape.writes else vectors_together(layout, size)
-    return Linearisation(
-        values,
-        layout,
-        tape.play,
-        back,
-        size=size,
-        together=together,
-    )
+    return Linearisation(values, layout, tape.play, back, size=size, together=together)
 
 
 def vectors_together(layout: Layout, size: int) -> int:
@@ -361,11 +333,7 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
         values = outputs(leaves, inputs)
         dummy = torch.zeros_like(values, requires_grad=True)
         pulled = torch.autograd.grad(
-            values,
-            leaves,
-            dummy,
-            create_graph=True,
-            materialize_grads=True,
+            values, leaves, dummy, create_graph=True, materialize_grads=True
         )
 
     # parameters that do not reach the outputs have no graph
@@ -379,11 +347,7 @@ def _by_double_backward(outputs: Outputs, inputs: Tensor) -> Linearisation:
 
     def back(cotangent: Tensor) -> Sequence[Tensor]:
         return torch.autograd.grad(
-            values,
-            leaves,
-            cotangent,
-            retain_graph=True,
-            materialize_grads=True,
+            values, leaves, cotangent, retain_graph=True, materialize_grads=True
         )
 
     known = [*outputs.values, inputs]

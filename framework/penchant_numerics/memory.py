@@ -75,12 +75,7 @@ def _default_of_gpu(device: torch.device | str) -> int:
     return min(DEFAULT_BYTES["cuda"], power)
 
 
-def fitting(
-    each: int,
-    device: torch.device | str,
-    *,
-    share: float = 1.0,
-) -> int:
+def fitting(each: int, device: torch.device | str, *, share: float = 1.0) -> int:
     """How many things of `each` bytes fit into a share of the budget, at least one.
 
     Args:
@@ -117,13 +112,7 @@ def limit(device: torch.device | str) -> int:
     return capacity(device) if budgeted is None else budgeted
 
 
-def require(
-    needed: int,
-    device: torch.device | str,
-    *,
-    what: str,
-    hint: str,
-) -> None:
+def require(needed: int, device: torch.device | str, *, what: str, hint: str) -> None:
     """Refuse what no device of this size can hold, before the allocator does.
 
     Args:

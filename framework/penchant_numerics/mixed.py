@@ -145,10 +145,7 @@ class MixedDerivative:
         return vmap(along)(rows)
 
     def _apply_difference(
-        self,
-        parameters: State,
-        output: Output,
-        directions: Tensor,
+        self, parameters: State, output: Output, directions: Tensor
     ) -> dict[str, Tensor]:
         """Sum over inputs i of v_i / 2h times the difference of the gradients on both sides."""
         # an image of each direction
@@ -191,10 +188,7 @@ class MixedDerivative:
         return rows.flatten(1)
 
     def _adjoint_difference(
-        self,
-        parameters: State,
-        output: Output,
-        cotangents: Mapping[str, Tensor],
+        self, parameters: State, output: Output, cotangents: Mapping[str, Tensor]
     ) -> Tensor:
         """The difference, over 2h, of the output's slopes along u on both sides of each input."""
         # slopes along all cotangents, a chunk of displaced inputs at a time
@@ -236,12 +230,7 @@ class MixedDerivative:
         """M^T M, (D, D), exact to rounding."""
         if self.by_products:
             return self._gram_by_products(state)
-        total = torch.zeros(
-            self.size,
-            self.size,
-            device=self.point.device,
-            dtype=self.point.dtype,
-        )
+        total = torch.zeros(self.size, self.size, device=self.point.device, dtype=self.point.dtype)
         for group in self.groups:
             self._add_group(total, state, group)
         return (total + total.T).mul_(0.5)
@@ -393,20 +382,10 @@ class MixedDerivative:
     def _traced(self, state: State, group: Group, inputs: Tensor) -> Traced:
         """What one backward pass gives of a group."""
         return trace_layers(
-            self.module,
-            state,
-            inputs,
-            layers=group.layers,
-            parameters=group.parameters,
+            self.module, state, inputs, layers=group.layers, parameters=group.parameters
         )
 
-    def _columns(
-        self,
-        state: State,
-        group: Group,
-        first: int,
-        last: int,
-    ) -> Columns:
+    def _columns(self, state: State, group: Group, first: int, last: int) -> Columns:
         """Columns first..last, from as many passes as chunks."""
         take = self._exact_columns
         if self.step is not None:
@@ -423,11 +402,7 @@ class MixedDerivative:
         return Columns(layers, torch.cat(numbers))
 
     def _exact_columns(
-        self,
-        state: State,
-        group: Group,
-        first: int,
-        last: int,
+        self, state: State, group: Group, first: int, last: int
     ) -> Iterator[Columns]:
         """Derivatives along e_i of everything a backward pass gives."""
 
@@ -449,11 +424,7 @@ class MixedDerivative:
             yield Columns(layers, _flat(traced.gradients, group, rows))
 
     def _difference_columns(
-        self,
-        state: State,
-        group: Group,
-        first: int,
-        last: int,
+        self, state: State, group: Group, first: int, last: int
     ) -> Iterator[Columns]:
         """Factors, and gradients, of both sides of each displacement."""
         by_factors = group._replace(parameters=())
@@ -510,12 +481,7 @@ class MixedDerivative:
         """(i, rows e_i, e_(i+1), ...), in chunks."""
         for start in range(first, last, self.chunk):
             count = min(self.chunk, last - start)
-            rows = torch.zeros(
-                count,
-                self.size,
-                device=self.point.device,
-                dtype=self.point.dtype,
-            )
+            rows = torch.zeros(count, self.size, device=self.point.device, dtype=self.point.dtype)
             # a one in each
             numbers = torch.arange(count, device=rows.device)
             rows[numbers, start + numbers] = 1

@@ -136,19 +136,12 @@ def _describe(name: str, module: nn.Module, inputs: Sequence[Tensor]) -> Layer |
     weight = own["weight"].flatten(1)
     numbers = sum(shape.numel() for shape in shapes)
     return Layer(
-        name,
-        module,
-        shapes=tuple(shapes),
-        rows=numbers // len(weight),
-        width=sum(weight.shape),
+        name, module, shapes=tuple(shapes), rows=numbers // len(weight), width=sum(weight.shape)
     )
 
 
 def _explained(
-    module: nn.Module,
-    state: State,
-    point: Tensor,
-    layers: Sequence[Layer],
+    module: nn.Module, state: State, point: Tensor, layers: Sequence[Layer]
 ) -> list[Layer]:
     """The layers whose weight has the gradient sum_t d_t h_t^T."""
     weights = [layer.parameters()[0] for layer in layers]
@@ -166,10 +159,7 @@ def _explained(
 
 
 def trace(
-    module: nn.Module,
-    state: State,
-    inputs: Tensor,
-    shifts: Uses,
+    module: nn.Module, state: State, inputs: Tensor, shifts: Uses
 ) -> tuple[Tensor, dict[str, list[Tensor]]]:
     """Outputs of a network, and what its layers see; the derivative by a shift is a layer's error.
 
@@ -248,10 +238,7 @@ def at_point(layer: Layer, traced: Traced) -> Factors:
     for h, d in traced.of(layer):
         uses.append((h[None], d[None]))
     both = positions(layer, uses)
-    return Factors(
-        both.inputs[0],
-        both.errors[0],
-    )
+    return Factors(both.inputs[0], both.errors[0])
 
 
 def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
@@ -273,10 +260,7 @@ def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
         error_rows = error_positions(layer.module, errors)
 
         # inputs of a batch are positions like others
-        both = Factors(
-            seen.flatten(1, 2),
-            error_rows.flatten(1, 2),
-        )
+        both = Factors(seen.flatten(1, 2), error_rows.flatten(1, 2))
         factors.append(both)
     return joined(factors, dim=1)
 
@@ -284,10 +268,7 @@ def positions(layer: Layer, uses: Sequence[tuple[Tensor, Tensor]]) -> Factors:
 def joined(factors: Sequence[Factors], *, dim: int) -> Factors:
     """Factors one after another along an axis."""
     inputs, errors = zip(*factors)
-    return Factors(
-        torch.cat(inputs, dim=dim),
-        torch.cat(errors, dim=dim),
-    )
+    return Factors(torch.cat(inputs, dim=dim), torch.cat(errors, dim=dim))
 
 
 def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
@@ -300,14 +281,8 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
     distance = 2 * step
     h_forward, h_backward = both.inputs.chunk(2)
     d_forward, d_backward = both.errors.chunk(2)
-    means = Factors(
-        (h_forward + h_backward) / 2,
-        (d_forward + d_backward) / 2,
-    )
-    differences = Factors(
-        (h_forward - h_backward) / distance,
-        (d_forward - d_backward) / distance,
-    )
+    means = Factors((h_forward + h_backward) / 2, (d_forward + d_backward) / 2)
+    differences = Factors((h_forward - h_backward) / distance, (d_forward - d_backward) / distance)
     return means, differences
 
 
@@ -315,12 +290,7 @@ def both_sides(both: Factors, step: float) -> tuple[Factors, Factors]:
 
 
 def add_exact_product(
-    total: Tensor,
-    left: Factors,
-    right: Factors,
-    *,
-    centre: Factors,
-    has_bias: float,
+    total: Tensor, left: Factors, right: Factors, *, centre: Factors, has_bias: float
 ) -> None:
     """Add a layer's contribution to M_left^T M_right, by the formula above.
 
@@ -357,11 +327,7 @@ def _crossed(each: Factors, centre: Factors) -> tuple[Tensor, Tensor]:
 
 
 def add_difference_product(
-    total: Tensor,
-    left: tuple[Factors, ...],
-    right: tuple[Factors, ...],
-    *,
-    has_bias: float,
+    total: Tensor, left: tuple[Factors, ...], right: tuple[Factors, ...], *, has_bias: float
 ) -> None:
     """The same for finite differences of a layer with one position.
 

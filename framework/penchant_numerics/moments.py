@@ -71,11 +71,7 @@ class SecondMoment:
 
     def arrays(self) -> dict[str, Tensor]:
         """What a shard returns: the smallest thing that merges."""
-        return {
-            "outer": self.outer,
-            "total": self.total,
-            "squared-norms": self.norms(),
-        }
+        return {"outer": self.outer, "total": self.total, "squared-norms": self.norms()}
 
     def merge(self, arrays: Mapping[str, object]) -> None:
         """Add what another moment's `arrays()` gave."""
@@ -200,10 +196,7 @@ class GroupedMoment:
 
 
 def directions_of(
-    groups: GroupedMoment,
-    *,
-    centred: bool = False,
-    conventions: Mapping[str, str] | None = None,
+    groups: GroupedMoment, *, centred: bool = False, conventions: Mapping[str, str] | None = None
 ) -> Directions:
     """Eigenvectors of a streamed moment of one vector per network.
 
@@ -282,11 +275,7 @@ def effective_rank(eigenvalues: Tensor) -> float:
 
 
 def isotropic_spectra(
-    squared_norms: Tensor,
-    size: int,
-    *,
-    generator: torch.Generator,
-    draws: int = 4,
+    squared_norms: Tensor, size: int, *, generator: torch.Generator, draws: int = 4
 ) -> Tensor:
     r"""Spectra of isotropic architectures with these gradient norms.
 
@@ -334,11 +323,7 @@ def _sphere(squared_norms: Tensor, size: int, generator: torch.Generator) -> Ten
     Drawn on the CPU, so that they are the same for every device.
     """
     sampled = torch.randn(
-        len(squared_norms),
-        size,
-        generator=generator,
-        device="cpu",
-        dtype=torch.float64,
+        len(squared_norms), size, generator=generator, device="cpu", dtype=torch.float64
     )
     rows = sampled.to(squared_norms.device, squared_norms.dtype)
     scales = squared_norms.sqrt() / rows.norm(dim=1)

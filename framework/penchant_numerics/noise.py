@@ -32,11 +32,7 @@ def own_generator(generator: Generator, device: torch.device) -> Generator:
     return own.manual_seed(int(seed))
 
 
-def normal(
-    shape: Sequence[int],
-    generator: Generator,
-    device: torch.device,
-) -> Tensor:
+def normal(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
     """Standard normal numbers in single precision, on a device.
 
     Args:
@@ -55,11 +51,7 @@ def normal(
     return _sampled(make, generator, device)
 
 
-def uniform(
-    shape: Sequence[int],
-    generator: Generator,
-    device: torch.device,
-) -> Tensor:
+def uniform(shape: Sequence[int], generator: Generator, device: torch.device) -> Tensor:
     """Uniform numbers between 0 and 1 in single precision, on a device.
 
     Args:
@@ -75,10 +67,7 @@ def uniform(
 
 
 def integers(
-    limit: int,
-    shape: Sequence[int],
-    generator: Generator,
-    device: torch.device,
+    limit: int, shape: Sequence[int], generator: Generator, device: torch.device
 ) -> Tensor:
     """Whole numbers from 0 to below a limit, on a device.
 
@@ -95,11 +84,7 @@ def integers(
     return _sampled(make, generator, device)
 
 
-def permutation(
-    count: int,
-    generator: Generator,
-    device: torch.device,
-) -> Tensor:
+def permutation(count: int, generator: Generator, device: torch.device) -> Tensor:
     """The numbers from 0 to below `count` in a random order, on a device.
 
     Args:
@@ -114,11 +99,7 @@ def permutation(
     return _sampled(make, generator, device)
 
 
-def _sampled(
-    make: Callable[..., Tensor],
-    generator: Generator,
-    device: torch.device,
-) -> Tensor:
+def _sampled(make: Callable[..., Tensor], generator: Generator, device: torch.device) -> Tensor:
     """What `make` draws, on a device."""
     if generator.device.type == device.type:
         return make(generator=generator, device=device)

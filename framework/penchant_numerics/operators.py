@@ -78,13 +78,7 @@ class Operator:
 
     conventions: Mapping[str, str] = {}
 
-    def __init__(
-        self,
-        size: int,
-        *,
-        device: torch.device | str,
-        dtype: torch.dtype,
-    ) -> None:
+    def __init__(self, size: int, *, device: torch.device | str, dtype: torch.dtype) -> None:
         self.size = size
         self.device = torch.device(device)
         self.dtype = dtype
@@ -182,11 +176,7 @@ class Operator:
         return None
 
     def trace(
-        self,
-        *,
-        generator: torch.Generator | None = None,
-        samples: int = 32,
-        block: int = 8,
+        self, *, generator: torch.Generator | None = None, samples: int = 32, block: int = 8
     ) -> TraceEstimate:
         """The trace: exact where that is cheap, else Hutchinson's mean of v^T A v.
 
@@ -260,10 +250,7 @@ def _same_device(first: torch.device, second: torch.device) -> bool:
 
 
 def from_scipy(
-    operator: LinearOperator,
-    *,
-    device: torch.device | str,
-    dtype: torch.dtype,
+    operator: LinearOperator, *, device: torch.device | str, dtype: torch.dtype
 ) -> Operator:
     """A symmetric SciPy operator as one of these; its products are computed on the host.
 
@@ -300,12 +287,7 @@ def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> T
     """
     # whole numbers: the same for every precision
     bits = torch.randint(
-        0,
-        2,
-        (count, like.size),
-        generator=generator,
-        device="cpu",
-        dtype=torch.int8,
+        0, 2, (count, like.size), generator=generator, device="cpu", dtype=torch.int8
     )
     return bits.to(like.device, like.dtype).mul_(2).sub_(1)
 

@@ -14,10 +14,7 @@ _WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a numbe
 
 
 def select(
-    network: nn.Module,
-    patterns: str | Iterable[str] | None = None,
-    *,
-    trainable_only: bool = False,
+    network: nn.Module, patterns: str | Iterable[str] | None = None, *, trainable_only: bool = False
 ) -> dict[str, Tensor]:
     """Parameters by name, without their graph, in the network's order.
 

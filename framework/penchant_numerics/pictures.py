@@ -52,11 +52,7 @@ def palette(count: int, *, ordered: bool = False) -> list[str]:
     return [matplotlib.colors.to_hex(shade) for shade in shades]
 
 
-def captioned(
-    figure: Figure,
-    caption: str,
-    title: str | None = None,
-) -> Figure:
+def captioned(figure: Figure, caption: str, title: str | None = None) -> Figure:
     """The figure with a title on it and, as its label, the caption that is printed beside it.
 
     Args:
@@ -136,14 +132,7 @@ def _null_band(axes: Axes, null: Array, spread: ArrayLike | None, label: str) ->
 
     shown = _above_rounding(null)
     positions = np.arange(len(shown))
-    axes.plot(
-        positions,
-        shown,
-        "--",
-        color=ORANGE,
-        linewidth=1,
-        label=label,
-    )
+    axes.plot(positions, shown, "--", color=ORANGE, linewidth=1, label=label)
     if spread is not None:
         _band(axes, shown, 2 * np.asarray(spread), ORANGE)
 
@@ -162,14 +151,7 @@ def _band(axes: Axes, middle: Array, half: Array, colour: str) -> None:
     # a logarithmic axis cannot show zero: the band ends far under the curve instead
     low = np.maximum(middle - half, middle / 10)
     high = middle + half
-    axes.fill_between(
-        positions,
-        low,
-        high,
-        color=colour,
-        alpha=0.25,
-        linewidth=0,
-    )
+    axes.fill_between(positions, low, high, color=colour, alpha=0.25, linewidth=0)
 
 
 # ---- curves
@@ -224,25 +206,14 @@ def by_index(
         _curve(panel, positions, curve, order=order, number=number, label=label)
     # what to compare with
     if level is not None:
-        panel.axhline(
-            level,
-            color=FAINT,
-            linewidth=0.8,
-            linestyle=":",
-            label=level_label,
-        )
+        panel.axhline(level, color=FAINT, linewidth=0.8, linestyle=":", label=level_label)
     panel.set(xlabel=xlabel, ylabel=ylabel)
     if beside is not None:
         _second_axis(panel, positions, beside, colour=_colour(len(curves)))
 
     if axes is None:
         # below the panel a legend covers no point
-        panel.figure.legend(
-            frameon=False,
-            fontsize=8,
-            loc="outside lower center",
-            ncols=4,
-        )
+        panel.figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=4)
     else:
         panel.legend(frameon=False, fontsize=8)
     return _figure_of(panel)
@@ -253,13 +224,7 @@ def _colour(number: int) -> str:
 
 
 def _curve(
-    axes: Axes,
-    positions: Array,
-    curve: Curve,
-    *,
-    order: NDArray[np.intp],
-    number: int,
-    label: str,
+    axes: Axes, positions: Array, curve: Curve, *, order: NDArray[np.intp], number: int, label: str
 ) -> None:
     """Values with bars, and their null dashed in the same colour."""
     colour = _colour(number)
@@ -282,14 +247,7 @@ def _curve(
     if curve.null is None:
         return
     null = np.asarray(curve.null)[order]
-    axes.plot(
-        positions[order],
-        null,
-        "--",
-        color=colour,
-        alpha=0.6,
-        label=f"{label}, null",
-    )
+    axes.plot(positions[order], null, "--", color=colour, alpha=0.6, label=f"{label}, null")
 
 
 def _second_axis(axes: Axes, positions: Array, beside: Beside, *, colour: str) -> None:
@@ -297,14 +255,7 @@ def _second_axis(axes: Axes, positions: Array, beside: Beside, *, colour: str) -
     values = np.asarray(beside.values)
     positive = np.where(values > 0, values, np.nan)
     other = axes.twinx()
-    other.plot(
-        positions,
-        positive,
-        "d",
-        color=colour,
-        markersize=4,
-        label=beside.label,
-    )
+    other.plot(positions, positive, "d", color=colour, markersize=4, label=beside.label)
     other.set_yscale("log")
     other.set_ylabel(beside.label, color=colour)
     log_ticks(other)
@@ -371,11 +322,7 @@ def _check_rows(rows: Array, shape: tuple[int, ...]) -> None:
 
 
 def _grid(
-    shape: tuple[int, ...],
-    *,
-    lines: int,
-    tall: int,
-    columns: int,
+    shape: tuple[int, ...], *, lines: int, tall: int, columns: int
 ) -> tuple[Figure, NDArray[np.object_]]:
     """A figure with `lines` of `columns` pictures, each `tall` panels; all are hidden at first."""
     # inches, with room for titles
@@ -460,13 +407,7 @@ def _draw_picture(panels: Sequence[Axes], channels: Array) -> None:
         panels[0].imshow(colours, interpolation="nearest")
         return
     for panel, channel in zip(panels, channels):
-        panel.imshow(
-            channel,
-            cmap="gray",
-            vmin=-1,
-            vmax=1,
-            interpolation="nearest",
-        )
+        panel.imshow(channel, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
 
 
 def _draw_amplitudes(panel: Axes, values: Array) -> None:
@@ -478,11 +419,7 @@ def _draw_amplitudes(panel: Axes, values: Array) -> None:
     # frequency zero in the centre
     transform = np.fft.fft2(_channels(values))
     amplitudes = np.abs(transform).mean(0)
-    panel.imshow(
-        np.fft.fftshift(amplitudes),
-        cmap="viridis",
-        interpolation="nearest",
-    )
+    panel.imshow(np.fft.fftshift(amplitudes), cmap="viridis", interpolation="nearest")
 
 
 # ---- maps

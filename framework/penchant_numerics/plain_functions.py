@@ -73,22 +73,9 @@ def _batch_norm(
 ) -> Tensor:
     """`torch.nn.functional.batch_norm`; torch's own is right with running statistics."""
     if not training:
-        return functional.batch_norm(
-            x,
-            running_mean,
-            running_var,
-            weight,
-            bias,
-            eps=eps,
-        )
+        return functional.batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
     # torch refuses what it refuses, and updates running statistics
-    functional.batch_norm(
-        x.detach(),
-        running_mean,
-        running_var,
-        training=True,
-        momentum=momentum,
-    )
+    functional.batch_norm(x.detach(), running_mean, running_var, training=True, momentum=momentum)
     axes = (0, *range(2, x.dim()))
     normalized = _standardised(x, axes, eps)
     return _scaled(normalized, _by_channel(weight, x), _by_channel(bias, x))
@@ -107,21 +94,11 @@ def _instance_norm(
     """`torch.nn.functional.instance_norm`; torch's own is right with running statistics."""
     if not use_input_stats:
         return functional.instance_norm(
-            x,
-            running_mean,
-            running_var,
-            weight,
-            bias,
-            use_input_stats=False,
-            eps=eps,
+            x, running_mean, running_var, weight, bias, use_input_stats=False, eps=eps
         )
     # torch refuses what it refuses, and updates running statistics
     functional.instance_norm(
-        x.detach(),
-        running_mean,
-        running_var,
-        use_input_stats=True,
-        momentum=momentum,
+        x.detach(), running_mean, running_var, use_input_stats=True, momentum=momentum
     )
     axes = tuple(range(2, x.dim()))
     normalized = _standardised(x, axes, eps)

@@ -32,12 +32,7 @@ def by_rows(vectors: int, size: int) -> bool:
 def gram(rows: Tensor) -> Tensor:
     """Inner products (vectors, vectors) of rows (vectors, size), summed in double precision."""
     count = len(rows)
-    total = torch.zeros(
-        count,
-        count,
-        device=rows.device,
-        dtype=accumulation_dtype(rows.device),
-    )
+    total = torch.zeros(count, count, device=rows.device, dtype=accumulation_dtype(rows.device))
     # a double copy of some columns at a time, always the same ones
     for columns in rows.split(_COLUMNS, dim=1):
         doubled = columns.to(total.dtype)
@@ -45,12 +40,7 @@ def gram(rows: Tensor) -> Tensor:
     return total
 
 
-def spectrum(
-    products: Tensor,
-    weights: Tensor,
-    *,
-    centred: bool = False,
-) -> Tensor:
+def spectrum(products: Tensor, weights: Tensor, *, centred: bool = False) -> Tensor:
     """Eigenvalues of sum_t w_t g_t g_t^T, from inner products of the vectors.
 
     Args:
@@ -78,11 +68,7 @@ def _centred(products: Tensor, weights: Tensor) -> Tensor:
 
 
 def left_out_spectra(
-    products: Tensor,
-    *,
-    groups: int,
-    centred: bool = False,
-    rank: int,
+    products: Tensor, *, groups: int, centred: bool = False, rank: int
 ) -> Tensor | None:
     """Eigenvalues with one group of the vectors left out at a time; vector t is in t mod groups.
 
@@ -116,12 +102,7 @@ def left_out_spectra(
     return torch.stack(spectra)
 
 
-def eigenpairs(
-    rows: Tensor,
-    products: Tensor,
-    *,
-    rank: int,
-) -> tuple[Tensor, Tensor]:
+def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Tensor]:
     """Leading pairs of the second moment of rows.
 
     Args:

@@ -28,10 +28,7 @@ _SWITCHES = ("fused_attn", "inplace")  # attributes that turn something off; the
 
 
 def safe(
-    network: nn.Module,
-    *,
-    batch_norm: str = "running",
-    calibration: Tensor | None = None,
+    network: nn.Module, *, batch_norm: str = "running", calibration: Tensor | None = None
 ) -> nn.Module:
     """A copy in evaluation mode whose second derivatives exist; the network itself is not changed.
 
@@ -114,10 +111,7 @@ def always_use_plain_kernels(network: nn.Module) -> None:
     if isinstance(network, PlainKernels) or kind is nn.Linear:
         return
     # a class of the same name that does all its own does
-    names = {
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-    }
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     bases = (PlainKernels, kind)
     network.__class__ = types.new_class(
         kind.__name__, bases, exec_body=lambda body: body.update(names)
@@ -152,11 +146,7 @@ class TwiceDifferentiableHardsigmoid(nn.Module):
         return functional.relu6(x + 3) / 6
 
 
-def _with_contiguous_gradient(
-    module: nn.Module,
-    inputs: Any,
-    output: Tensor,
-) -> Tensor:
+def _with_contiguous_gradient(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
     """A forward hook: the output as a view whose gradient arrives laid out in memory as usual.
 
     PyTorch's batch-norm on the CPU gives wrong gradients, first ones included, for a single image
@@ -170,9 +160,7 @@ def _with_contiguous_gradient(
 
 
 def _with_weights(
-    module: nn.Module,
-    arguments: tuple[object, ...],
-    keywords: dict[str, object],
+    module: nn.Module, arguments: tuple[object, ...], keywords: dict[str, object]
 ) -> tuple[object, dict[str, object]]:
     """A forward hook: the path that computes weights is plain softmax(q k) v."""
     changed = {**keywords, "need_weights": True}
@@ -231,11 +219,7 @@ def _statistics(norm: _BatchNorm) -> tuple[Tensor, Tensor, Tensor]:
     return mean, variance, batches
 
 
-def _uses(
-    network: nn.Module,
-    norms: Sequence[_BatchNorm],
-    sample: Tensor,
-) -> Counter[_BatchNorm]:
+def _uses(network: nn.Module, norms: Sequence[_BatchNorm], sample: Tensor) -> Counter[_BatchNorm]:
     """How often a pass uses each layer, in the order in which it meets them."""
     uses: Counter[_BatchNorm] = Counter()
 
@@ -247,11 +231,7 @@ def _uses(
     return uses
 
 
-def _calibrate_at_once(
-    network: nn.Module,
-    norms: Sequence[_BatchNorm],
-    inputs: Tensor,
-) -> None:
+def _calibrate_at_once(network: nn.Module, norms: Sequence[_BatchNorm], inputs: Tensor) -> None:
     """One pass of all inputs, which only the statistics see."""
     before = [module.momentum for module in norms]
     for module in norms:
@@ -270,12 +250,7 @@ class _ReachedError(Exception):
     """Ends a pass at the layer that it was made for."""
 
 
-def _calibrate_in_batches(
-    network: nn.Module,
-    norm: _BatchNorm,
-    inputs: Tensor,
-    size: int,
-) -> int:
+def _calibrate_in_batches(network: nn.Module, norm: _BatchNorm, inputs: Tensor, size: int) -> int:
     """Set the statistics of one layer, where those of the layers before it are set.
 
     The variance of all is the mean of the batches' variances plus the variance of their means.
@@ -311,8 +286,7 @@ def _calibrate_in_batches(
 
 @contextmanager
 def _hooked(
-    norms: Sequence[_BatchNorm],
-    see: Callable[[_BatchNorm, tuple[Tensor, ...]], None],
+    norms: Sequence[_BatchNorm], see: Callable[[_BatchNorm, tuple[Tensor, ...]], None]
 ) -> Iterator[None]:
     """Let `see` have what layers are given, for this time."""
     handles = [module.register_forward_pre_hook(see) for module in norms]

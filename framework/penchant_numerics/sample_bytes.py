@@ -73,11 +73,7 @@ def _peak(work: Callable[[Tensor], object], inputs: Tensor) -> int:
 
 
 def fitting_batch(
-    work: Callable[[Tensor], object],
-    inputs: Tensor,
-    *,
-    largest: int,
-    share: float = PASS_SHARE,
+    work: Callable[[Tensor], object], inputs: Tensor, *, largest: int, share: float = PASS_SHARE
 ) -> int:
     """Samples per pass: at most `largest`, and as many as fit into a share of the budget.
 

@@ -64,12 +64,7 @@ def _one_by_one(outputs: Outputs, inputs: Tensor) -> tuple[Tensor, ...]:
         with torch.enable_grad():
             made = outputs(leaves, x[None])[0]
         for value in made:
-            gradient = torch.autograd.grad(
-                value,
-                leaves,
-                retain_graph=True,
-                materialize_grads=True,
-            )
+            gradient = torch.autograd.grad(value, leaves, retain_graph=True, materialize_grads=True)
             rows.append(gradient)
 
     # by parameter, (n, C, *shape)

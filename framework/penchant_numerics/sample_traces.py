@@ -122,12 +122,7 @@ class _Passes:
         """Two columns take as much memory as all: each replaces the one before."""
         self.traces(inputs, first=2)
 
-    def _add_layers(
-        self,
-        total: Tensor,
-        inputs: Tensor,
-        first: int | None,
-    ) -> Tensor:
+    def _add_layers(self, total: Tensor, inputs: Tensor, first: int | None) -> Tensor:
         """Add squared norms of linear layers' gradients to `total` (n,); gives the outputs."""
         passed = layer_pass(self.outputs, inputs, self.layers)
         products = {}
@@ -141,11 +136,7 @@ class _Passes:
         return passed.outputs
 
     def _squares(
-        self,
-        name: str,
-        passed: LayerPass,
-        errors: list[Tensor | None],
-        products: Tensor | None,
+        self, name: str, passed: LayerPass, errors: list[Tensor | None], products: Tensor | None
     ) -> Tensor:
         """|gradient|^2 (n,) of a layer towards one column."""
         module = self.layers[name]
@@ -223,11 +214,7 @@ def _products(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor | None:
     return h @ h.mT
 
 
-def _columns(
-    outputs: Tensor,
-    loss: str,
-    first: int | None,
-) -> Iterator[Tensor]:
+def _columns(outputs: Tensor, loss: str, first: int | None) -> Iterator[Tensor]:
     """The first columns (n, C) of L at outputs (n, C), or all, one after another."""
     count = outputs.shape[1]
     if first is not None:

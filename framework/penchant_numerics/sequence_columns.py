@@ -204,12 +204,7 @@ def _random_signs(
     """The identity as a mean of s s^T: random signs s of all outputs."""
     shape = Outputs(network).sample_shape(inputs)
     bits = torch.randint(
-        0,
-        2,
-        (len(inputs), count, *shape),
-        generator=generator,
-        device="cpu",
-        dtype=torch.int8,
+        0, 2, (len(inputs), count, *shape), generator=generator, device="cpu", dtype=torch.int8
     )
     sampled = 2 * bits - 1
     sampled = sampled.to(inputs.device) * counted[:, None, :, None]
@@ -223,11 +218,7 @@ def _random_signs(
 
 
 def sampled_outputs(
-    network: nn.Module,
-    inputs: Tensor,
-    *,
-    count: int,
-    generator: Generator,
+    network: nn.Module, inputs: Tensor, *, count: int, generator: Generator
 ) -> OfSequences:
     """Some outputs (n, count) of each sequence, at positions and classes sampled at random.
 
@@ -252,11 +243,7 @@ def sampled_outputs(
 
 @torch.no_grad()
 def sampled_labels(
-    network: nn.Module,
-    inputs: Tensor,
-    draws: int,
-    *,
-    generator: Generator,
+    network: nn.Module, inputs: Tensor, draws: int, *, generator: Generator
 ) -> Tensor:
     """Labels (n, draws, positions) from the network's own probabilities.
 

@@ -124,12 +124,7 @@ def nested_overlaps(first: Tensor, second: Tensor) -> Tensor:
     return nested / counts
 
 
-def share_in_span(
-    values: Tensor,
-    vectors: Tensor,
-    rows: Tensor,
-    products: Tensor,
-) -> float:
+def share_in_span(values: Tensor, vectors: Tensor, rows: Tensor, products: Tensor) -> float:
     """How much of the leading eigenvectors of G = V V^T lies in the span of some V u.
 
     An eigenvector of G is x = V y / sqrt(lambda) for the eigenvector y of K = V^T V, so that
@@ -172,13 +167,7 @@ def spanning_grid(grids: Sequence[Tensor], *, points: int | None = None) -> Tens
     high = max(float(grid[-1]) for grid in grids)
     if points is None:
         points = len(grids[0])
-    return torch.linspace(
-        low,
-        high,
-        points,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    return torch.linspace(low, high, points, device="cpu", dtype=torch.float64)
 
 
 def log_densities(
@@ -299,12 +288,7 @@ class LogGrid:
         widths = torch.full_like(mass[used], self.width)
         return self._bumps(positions, mass[used], widths)
 
-    def _bumps(
-        self,
-        positions: Tensor,
-        weights: Tensor,
-        widths: Tensor,
-    ) -> Tensor:
+    def _bumps(self, positions: Tensor, weights: Tensor, widths: Tensor) -> Tensor:
         """Mean density in each cell of weighted Gaussians; what lies beyond is in the end cells."""
         distances = (self.edges[:, None] - positions) / widths
         below = torch.special.ndtr(distances)  # (points + 1, nodes)
@@ -355,11 +339,7 @@ def common_log_grid(
     reach = max(half, needed)
     centre = (low + high) / 2
     centres = torch.linspace(
-        centre - reach,
-        centre + reach,
-        points,
-        device="cpu",
-        dtype=torch.float64,
+        centre - reach, centre + reach, points, device="cpu", dtype=torch.float64
     )
     return LogGrid(centres, smallest, width)
 

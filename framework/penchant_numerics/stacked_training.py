@@ -289,12 +289,7 @@ class Stacked:
 class _Batches:
     """Samples of all networks, and each network's batches in its own order."""
 
-    def __init__(
-        self,
-        samples: Sequence[Samples],
-        seeds: Sequence[int],
-        recipe: Recipe,
-    ) -> None:
+    def __init__(self, samples: Sequence[Samples], seeds: Sequence[int], recipe: Recipe) -> None:
         if len(seeds) != len(samples):
             raise ValueError(
                 f"expected one seed per network, found {len(seeds)} seeds for {len(samples)} "
@@ -323,12 +318,7 @@ class _Batches:
             self._chosen = torch.tensor(active, device=self.inputs.device)
         return self._chosen
 
-    def batch(
-        self,
-        epoch: int,
-        position: int,
-        active: list[int],
-    ) -> tuple[Tensor, Tensor]:
+    def batch(self, epoch: int, position: int, active: list[int]) -> tuple[Tensor, Tensor]:
         """Inputs and labels (networks, samples, ...) of a step, for some networks."""
         # a size of 0 is all samples
         chosen = self._numbers(active)
@@ -361,9 +351,7 @@ class _Batches:
 
 
 def stacking_obstacle(
-    networks: Sequence[nn.Module],
-    samples: Sequence[Samples],
-    recipe: Recipe,
+    networks: Sequence[nn.Module], samples: Sequence[Samples], recipe: Recipe
 ) -> str | None:
     """Why networks cannot share their passes, or None where they can.
 
@@ -432,10 +420,7 @@ def step_bytes(network: nn.Module, samples: Samples, recipe: Recipe) -> int:
 
 
 def _bytes_of_a_step(
-    network: nn.Module,
-    samples: Samples,
-    recipe: Recipe,
-    count: int,
+    network: nn.Module, samples: Samples, recipe: Recipe, count: int
 ) -> tuple[int, int]:
     """Bytes that a forward pass of `count` samples stores, and the peak in a step of them."""
     # as many as requested, with repetition where there are fewer

@@ -92,11 +92,7 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
 
 
 def accuracy(
-    values: Numbers,
-    samples: int,
-    *,
-    shared: bool = True,
-    axis: int = -1,
+    values: Numbers, samples: int, *, shared: bool = True, axis: int = -1
 ) -> tuple[Value, Value]:
     r"""The mean accuracy of trainings and its standard error over trainings and test samples.
 
@@ -188,9 +184,7 @@ def crossed_accuracy(right: Numbers) -> tuple[Value, Value]:
 
 
 def paired_difference(
-    first: Numbers,
-    second: Numbers,
-    axis: tuple[int, int] = (-2, -1),
+    first: Numbers, second: Numbers, axis: tuple[int, int] = (-2, -1)
 ) -> tuple[Value, Value, Value]:
     """Second less first, where both share their initial networks and their test samples.
 
@@ -330,11 +324,7 @@ class RankCorrelation(NamedTuple):
 
 
 def rank_correlation(
-    x: Numbers,
-    y: Numbers,
-    *,
-    generator: Generator,
-    permutations: int = 999,
+    x: Numbers, y: Numbers, *, generator: Generator, permutations: int = 999
 ) -> RankCorrelation:
     r"""Spearman's rank correlation, its standard error, and its null over permuted pairs.
 
@@ -502,11 +492,7 @@ def null_of(values: Numbers, *, value: float | None = None) -> Null:
     if count > 1:
         spread = float(numbers.std(ddof=1))
         stderr = spread / math.sqrt(count)
-    fields: Null = {
-        "null": float(numbers.mean()),
-        "null_spread": spread,
-        "null_stderr": stderr,
-    }
+    fields: Null = {"null": float(numbers.mean()), "null_spread": spread, "null_stderr": stderr}
     if value is not None:
         fields["p"] = draws_p_value(value, numbers) if count >= FEWEST_DRAWS else None
     return fields
@@ -594,12 +580,7 @@ def _mid_p_value(seen: int, chances: Array) -> float:
     return float(min(less + alike / 2, 1.0))
 
 
-def correlation_p_value(
-    value: float,
-    null: float,
-    stderr: float,
-    df: float | None = None,
-) -> float:
+def correlation_p_value(value: float, null: float, stderr: float, df: float | None = None) -> float:
     """The two-sided p-value of a correlation whose null is not zero, such as one near 1.
 
     Correlations near 1 are skewed: three standard errors from a null of 0.99 occur by chance in up
@@ -698,13 +679,7 @@ def random_rotation(size: int, *, generator: Generator) -> Tensor:
 
     Reference: Mezzadri, How to generate random matrices from the classical compact groups, 2007.
     """
-    noise = torch.randn(
-        size,
-        size,
-        generator=generator,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
     columns: Tensor
     columns, triangle = torch.linalg.qr(noise)
     signs = torch.where(triangle.diagonal() < 0, -1.0, 1.0)

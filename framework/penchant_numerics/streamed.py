@@ -97,12 +97,7 @@ class BatchSource:
         shape: The shape of one.
     """
 
-    def __init__(
-        self,
-        batches: Iterable[Any],
-        samples: int,
-        shape: tuple[int, ...],
-    ) -> None:
+    def __init__(self, batches: Iterable[Any], samples: int, shape: tuple[int, ...]) -> None:
         self.iterable = batches
         self.shape = (samples, *shape)
 
@@ -288,11 +283,7 @@ class StreamedInputs:
 
     @classmethod
     def __torch_function__(
-        cls,
-        function: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Any = None,
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Functions of torch are given the whole tensor."""
 
@@ -347,11 +338,7 @@ def _is_pair(value: Any) -> bool:
     return len(value) == 2 and hasattr(value[0], "shape")
 
 
-def samples_of(
-    data: Any,
-    device: torch.device,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor | None]:
+def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """Inputs and labels of a pair as they are; of anything else, such as a loader, streamed.
 
     Args:

@@ -110,10 +110,7 @@ def layer_kernels(
 
 
 def layer_routes(
-    network: nn.Module,
-    inputs: Tensor,
-    *,
-    parameters: str | Sequence[str] | None = None,
+    network: nn.Module, inputs: Tensor, *, parameters: str | Sequence[str] | None = None
 ) -> dict[str, str]:
     """How each layer's kernel is computed, for a result's conventions.
 

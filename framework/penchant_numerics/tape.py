@@ -69,13 +69,7 @@ class Tape(TorchDispatchMode):
 
     # ---- recording
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: Any = (),
-        kwargs: Any = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Compute, and note what a tangent reached."""
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
@@ -97,12 +91,7 @@ class Tape(TorchDispatchMode):
         return _storage(value) in self._live
 
     def _record(
-        self,
-        func: Any,
-        flat: list[Any],
-        spec: TreeSpec,
-        out: Any,
-        written: list[Tensor],
+        self, func: Any, flat: list[Any], spec: TreeSpec, out: Any, written: list[Tensor]
     ) -> None:
         """Note a step whose arguments have a tangent among them."""
         reads_out = func is torch.ops.aten._local_scalar_dense.default
@@ -117,14 +106,7 @@ class Tape(TorchDispatchMode):
         for constant in _tensors(arguments):
             self._constants.add(_storage(constant))
         outputs = [self._position(each) if isinstance(each, Tensor) else None for each in leaves]
-        step = Step(
-            func,
-            arguments,
-            spec,
-            outputs,
-            writes=bool(written),
-            ends=[],
-        )
+        step = Step(func, arguments, spec, outputs, writes=bool(written), ends=[])
         self.steps.append(step)
 
     def _position(self, tensor: Tensor) -> int:
@@ -280,13 +262,7 @@ def _identity(tensor: Tensor) -> tuple[Any, ...]:
     """What two tensors share only if they are the same numbers."""
     sizes = zip(tensor.shape, tensor.stride())
     strides = tuple(stride for size, stride in sizes if size > 1)  # those of size 1 mean nothing
-    return (
-        _storage(tensor),
-        tensor.storage_offset(),
-        tuple(tensor.shape),
-        strides,
-        tensor.dtype,
-    )
+    return (_storage(tensor), tensor.storage_offset(), tuple(tensor.shape), strides, tensor.dtype)
 
 
 def _written(func: Any, flat: list[Any], spec: TreeSpec) -> list[Tensor]:

@@ -325,9 +325,7 @@ def make_optimizer(tensors: Iterable[Tensor], recipe: Recipe) -> torch.optim.Opt
     parameters = [tensor for tensor in tensors if tensor.requires_grad]
     if recipe.optimizer == "adam":
         return torch.optim.Adam(
-            parameters,
-            lr=recipe.learning_rate,
-            weight_decay=recipe.weight_decay,
+            parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay
         )
     return torch.optim.SGD(
         parameters,
@@ -418,11 +416,7 @@ def _squared_error_of_positions(outputs: Tensor, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def evaluate(
-    network: nn.Module,
-    samples: Samples,
-    *,
-    loss: str = "cross-entropy",
-    chunk: int = 1024,
+    network: nn.Module, samples: Samples, *, loss: str = "cross-entropy", chunk: int = 1024
 ) -> tuple[float, float]:
     """Mean loss and accuracy of a network in evaluation mode.
 
@@ -473,12 +467,7 @@ def _terms(labels: Tensor) -> int | Tensor:
 
 
 @torch.no_grad()
-def outputs(
-    network: Callable[[Tensor], Tensor],
-    inputs: Tensor,
-    *,
-    chunk: int = 1024,
-) -> Tensor:
+def outputs(network: Callable[[Tensor], Tensor], inputs: Tensor, *, chunk: int = 1024) -> Tensor:
     """Outputs (samples, ...) of a network, some samples at a time; its mode stays as it is.
 
     Args:

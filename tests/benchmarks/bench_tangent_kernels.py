@@ -221,11 +221,7 @@ def normal(*shape: int) -> Tensor:
 
 SECTIONS: dict[str, Callable[[], None]] = {
     "mlp": lambda: compare(
-        "6 x 80 MLP",
-        mlp(),
-        normal(100, 784),
-        peers={"nngeometry": 5, "torch.func": 1},
-        rounds=7,
+        "6 x 80 MLP", mlp(), normal(100, 784), peers={"nngeometry": 5, "torch.func": 1}, rounds=7
     ),
     "vgg": lambda: compare(
         "VGG11 at quarter width",

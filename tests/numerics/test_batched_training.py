@@ -136,9 +136,7 @@ def test_neighbours_of_equally_many_samples_share_a_stack():
     counts = [8, 8, 9, 9, 9, 8]
     with testing.emulated_device():
         found = sizes(
-            Trains("emulated"),
-            lambda item: learner("emulated", item, count=counts[item]),
-            range(6),
+            Trains("emulated"), lambda item: learner("emulated", item, count=counts[item]), range(6)
         )
     assert found == [2, 3, 1]
 

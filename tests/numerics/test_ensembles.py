@@ -3,13 +3,7 @@
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.ensembles import (
-    constructed,
-    draw,
-    draw_ahead,
-    drawing,
-    parameter_count,
-)
+from penchant_numerics.ensembles import constructed, draw, draw_ahead, drawing, parameter_count
 from torch import nn
 
 

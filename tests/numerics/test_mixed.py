@@ -105,12 +105,7 @@ def lenet():
         nn.Flatten(),
     ]
     return nn.Sequential(
-        *convolutions,
-        nn.Linear(10, 40),
-        nn.GELU(),
-        nn.Linear(40, 30),
-        nn.GELU(),
-        nn.Linear(30, 1),
+        *convolutions, nn.Linear(10, 40), nn.GELU(), nn.Linear(40, 30), nn.GELU(), nn.Linear(30, 1)
     )
 
 

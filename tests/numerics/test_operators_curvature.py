@@ -443,8 +443,7 @@ class TwiceAsLarge(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("model", "options"),
-    [("test_resnet", {}), ("test_vit", {"img_size": 32, "depth": 2})],
+    ("model", "options"), [("test_resnet", {}), ("test_vit", {"img_size": 32, "depth": 2})]
 )
 def test_timm_networks_run_on_dual_numbers_until_an_operation_lacks_them(timm, model, options):
     with torch.random.fork_rng(devices=[]):

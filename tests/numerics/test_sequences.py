@@ -16,12 +16,7 @@ from penchant_numerics.sequence_columns import (
     sampled_labels,
     sampled_outputs,
 )
-from penchant_numerics.sequences import (
-    IGNORED,
-    as_rows,
-    contributions_to_mean,
-    positions_counted,
-)
+from penchant_numerics.sequences import IGNORED, as_rows, contributions_to_mean, positions_counted
 from penchant_numerics.tangent_kernels import layer_kernels, tangent_kernel
 from penchant_numerics.trainer import Trainer, evaluate, loss_function, predictions
 from torch import nn

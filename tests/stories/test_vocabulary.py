@@ -28,9 +28,7 @@ MEANINGS = {
     "every": "every|stride|direction",
 }
 # Options that are allowed to have several types, each for a reason.
-SEVERAL_TYPES = {
-    "channels": "of the one convolution of linear-conv, or of each of several layers",
-}
+SEVERAL_TYPES = {"channels": "of the one convolution of linear-conv, or of each of several layers"}
 
 
 def registrations():

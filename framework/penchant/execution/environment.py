@@ -93,12 +93,7 @@ def recorded_policy(device: torch.device) -> dict[str, str]:
     from penchant_numerics import gpus, isolation
 
     name = str(device)
-    return {
-        "device": name,
-        **gpus.identity(name),
-        **gpus.drivers(name),
-        **isolation.flags(device),
-    }
+    return {"device": name, **gpus.identity(name), **gpus.drivers(name), **isolation.flags(device)}
 
 
 def peak_memory(device: torch.device | None = None) -> int:

@@ -70,12 +70,7 @@ def test_sample_space_is_the_same_on_two_devices(cache):
         devices = [torch.device("emulated", place) for place in range(2)]
         there = tuple(each.to(devices[0]) for each in data())
         operator = multi_device(
-            GaussNewton,
-            network().to(devices[0]),
-            there,
-            devices=devices,
-            batch=BATCH,
-            cache=cache,
+            GaussNewton, network().to(devices[0]), there, devices=devices, batch=BATCH, cache=cache
         )
         split = operator.factor()
         assert split.samples == factor.samples

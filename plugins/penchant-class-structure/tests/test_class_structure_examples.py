@@ -18,12 +18,7 @@ SMALL = {
         "iterations": 1,
         "trace_samples": 2,
     },
-    "cross-class": {
-        "lanczos_steps": 2,
-        "starts": 1,
-        "products": 1,
-        "permutations": 0,
-    },
+    "cross-class": {"lanczos_steps": 2, "starts": 1, "products": 1, "permutations": 0},
     # without the first layer, whose matrix is that of all pixels
     "layer-structure": {"permutations": 1, "eigenvalues": 12, "largest": 64},
     "neural-collapse": {"permutations": 2, "groups": 2, "eval_every": 1},

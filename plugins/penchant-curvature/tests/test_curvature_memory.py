@@ -113,11 +113,7 @@ def test_what_columns_take_is_known_before_they_are_made():
     with memory.budget(1000), pytest.raises(TooLargeError, match="12 x 3 columns of 0, 3 take"):
         sizes.check({"0": None, "3": None})
     found = column_operators(
-        network(),
-        data,
-        coverage(network(), data[0]),
-        columns="gauss-newton",
-        loss="cross-entropy",
+        network(), data, coverage(network(), data[0]), columns="gauss-newton", loss="cross-entropy"
     )
     with memory.budget(1000), pytest.raises(TooLargeError, match="columns of 0"):
         found["0"]

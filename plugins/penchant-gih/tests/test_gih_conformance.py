@@ -26,10 +26,7 @@ ALONG = {"trainings": 6, "networks": 12, "inputs": 1, "training": FEW}
 WIDE = {"name": "mlp", "widths": [4]}
 
 # One network of the user's own, at samples of three classes.
-TRAINED = {
-    "name": "import",
-    "factory": nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)),
-}
+TRAINED = {"name": "import", "factory": nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))}
 SAMPLES = {"name": "import", "factory": testing.SAMPLES}
 
 PROBES = {

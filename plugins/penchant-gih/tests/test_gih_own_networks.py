@@ -39,11 +39,7 @@ def test_the_input_hessian_of_a_trained_network_is_that_by_autodiff(run):
     network = Net().double()
     network.load_state_dict(torch.load(folder / "step-30.pt"))
     found = penchant.measure(
-        "input-curvature",
-        architecture=network.float(),
-        dataset=DATA,
-        samples=80,
-        executor="serial",
+        "input-curvature", architecture=network.float(), dataset=DATA, samples=80, executor="serial"
     )
     network.double()
 

@@ -66,9 +66,7 @@ def data(source, **options):
 
 
 @pytest.mark.parametrize(
-    "architecture",
-    [Net, lambda: Net(), functools.partial(Net)],
-    ids=["class", "lambda", "partial"],
+    "architecture", [Net, lambda: Net(), functools.partial(Net)], ids=["class", "lambda", "partial"]
 )
 def test_a_class_a_lambda_and_a_partial_are_the_same_architecture(architecture, usual):
     assert value(architecture=architecture) == usual
@@ -238,11 +236,7 @@ def test_checkpoints_as_trainers_write_them(install, tmp_path, saved, told):
     network = Net()
     torch.save(saved(network.state_dict()), tmp_path / "net.pt")
     found = penchant.measure(
-        "measured",
-        architecture=Net,
-        dataset=(X, Y),
-        weights=tmp_path / "net.pt",
-        executor="serial",
+        "measured", architecture=Net, dataset=(X, Y), weights=tmp_path / "net.pt", executor="serial"
     )
     assert found.quantities["norm"].value == pytest.approx(norm(network), rel=1e-6)
     assert found.conventions.get("weights") == told

@@ -92,8 +92,8 @@ WITHOUT_NULL = {
 UNCLAIMED = {
     "learning-coefficient": {
         "learning-coefficient": "holds an allowance for the distance to the limit, which is the "
-        "same for every seed; its coverage is tested in test_landscape_chains",
-    },
+        "same for every seed; its coverage is tested in test_landscape_chains"
+    }
 }
 STEEP = "an eigenvector is chosen for its curvature, in an untrained network too"
 EFFECTS = {

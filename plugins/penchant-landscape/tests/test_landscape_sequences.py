@@ -54,11 +54,7 @@ def moved(network, row):
 
 def landscape_of(network, samples):
     return Landscape(
-        network,
-        samples,
-        loss="cross-entropy",
-        batch_norm="running",
-        calibration=samples.inputs,
+        network, samples, loss="cross-entropy", batch_norm="running", calibration=samples.inputs
     )
 
 

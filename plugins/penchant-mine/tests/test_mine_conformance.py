@@ -24,13 +24,7 @@ TINY = {
 BRIEF = {**TINY, "steps": 3, "batch": 16, "marginals": 4, "check_every": 2}
 PAIRS = {"name": "correlated-gaussians", "rho": 0.8, "train": 80}
 BLOBS = {"name": "twenty-five-gaussians", "train": 200}
-GAN = {
-    "steps": 6,
-    "generator": [16],
-    "discriminator": [16],
-    "trainings": 2,
-    "samples": 50,
-}
+GAN = {"steps": 6, "generator": [16], "discriminator": [16], "trainings": 2, "samples": 50}
 SMALL = {
     "statistics-perceptron": {"shape": (9,), "outputs": 1},
     "statistics-conv": {"shape": (3 * 28 * 28 + 5,), "outputs": 1},
@@ -42,15 +36,7 @@ SMALL = {
 
 
 def probes(
-    tiny,
-    gan,
-    *,
-    steps,
-    classifier_steps,
-    image_steps=2,
-    gaussian=None,
-    ksg=None,
-    bottleneck=None,
+    tiny, gan, *, steps, classifier_steps, image_steps=2, gaussian=None, ksg=None, bottleneck=None
 ):
     """Runs that show everything a probe declares, with networks trained for longer or shorter."""
     gaussian = {"name": "gaussian", **(gaussian or {})}
@@ -231,7 +217,7 @@ test_conforms = testing.conformance(
             "estimators": {"mutual-information": "gaussian"},
             "first": "layer:1",
             "second": "label",
-        },
+        }
     },
     conditional=CONDITIONAL,
     no_effect=NO_EFFECT,

@@ -188,8 +188,7 @@ def test_two_bumps_have_the_density_of_the_mixture():
 
 
 @pytest.mark.parametrize(
-    ("family", "expected"),
-    [("dense", 0.5), ("sparse", [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0]])],
+    ("family", "expected"), [("dense", 0.5), ("sparse", [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0]])]
 )
 def test_draws_have_the_correlations_they_say(family, expected):
     generator = torch.Generator(device="cpu").manual_seed(0)

@@ -20,13 +20,7 @@ measure = functools.partial(penchant.measure, executor="serial")  # no processes
 GAUSSIAN = {"mutual-information": "gaussian"}
 PAIRS = {"name": "correlated-gaussians", "rho": 0.8, "train": 200}
 BLOBS = {"name": "twenty-five-gaussians", "train": 1000}
-SMALL_GAN = {
-    "steps": 10,
-    "generator": [16],
-    "discriminator": [16],
-    "trainings": 2,
-    "samples": 250,
-}
+SMALL_GAN = {"steps": 10, "generator": [16], "discriminator": [16], "trainings": 2, "samples": 250}
 TINY_NETWORK = {"name": "import", "factory": "penchant_testing:tiny_network"}
 
 

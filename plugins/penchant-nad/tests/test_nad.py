@@ -75,10 +75,7 @@ test_conforms = testing.conformance(
             {**DRAWN, "networks": 8, "indices": [0, 2, 5], "train_sizes": [8], **BRIEF},
             {"shape": (1, 3, 3), **TWO_WAVES, **BRIEF},
         ],
-        "poisoned-accuracy": [
-            {"carriers": [0, 10], **BRIEFLY},
-            {"carriers": [0], **STORED},
-        ],
+        "poisoned-accuracy": [{"carriers": [0, 10], **BRIEFLY}, {"carriers": [0], **STORED}],
         "flipped-accuracy": [BRIEFLY, STORED],
         "dipole": {
             "shape": (1, 3, 3),

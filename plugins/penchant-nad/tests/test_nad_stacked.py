@@ -23,10 +23,7 @@ STEPS = {"steps": 2, "batch": 16, "learning_rate": 0.1, "clip": 0.5, "momentum":
 WAVES = {"basis": "dft-cosine", "every": 7, "train_sizes": [20]}
 CASES = {
     # Two directions; and again with fewer samples, which share no stack with others.
-    "directional-accuracy": (
-        {"shape": (1, 4, 4), "train": 32, "test": 32, **WAVES},
-        [2, 2],
-    ),
+    "directional-accuracy": ({"shape": (1, 4, 4), "train": 32, "test": 32, **WAVES}, [2, 2]),
     "poisoned-accuracy": ({**IMAGES, "carriers": [0, 10]}, [6]),
     "flipped-accuracy": (IMAGES, [4]),
 }

@@ -67,12 +67,5 @@ test_conforms = testing.conformance(
     },
     own={"representation-similarity": {**FEW, "second": "itself"}},
     claims={"representation-similarity": {**FIXED, **TRAINED}},
-    no_effect={
-        "representation-similarity": {
-            **FIXED,
-            **DRAWN,
-            "second": "other",
-            "other": OTHERS,
-        }
-    },
+    no_effect={"representation-similarity": {**FIXED, **DRAWN, "second": "other", "other": OTHERS}},
 )

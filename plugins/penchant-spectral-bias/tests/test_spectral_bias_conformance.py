@@ -91,19 +91,8 @@ SMALL = {
     },
     "peak-ablation": {**RUNS["peak-ablation"], **TWO_STEPS},
     "noise-on-manifold": {**RUNS["noise-on-manifold"], **TWO_STEPS, "encoder_steps": 2},
-    "class-paths": {
-        **PATHS,
-        "pairs": 3,
-        "bends": 1,
-        "attack_step": 0.3,
-        "training": {"epochs": 3},
-    },
-    "exact-spectrum": {
-        **RUNS["exact-spectrum"],
-        "networks": 2,
-        "gradients": 2,
-        "box_networks": 2,
-    },
+    "class-paths": {**PATHS, "pairs": 3, "bends": 1, "attack_step": 0.3, "training": {"epochs": 3}},
+    "exact-spectrum": {**RUNS["exact-spectrum"], "networks": 2, "gradients": 2, "box_networks": 2},
 }
 
 # Autograd counts devices at its first backward pass, so the emulated one must be there before; and
@@ -359,11 +348,7 @@ test_conforms = testing.conformance(
             {"frequencies": [32], "samples": 64, "shape": [1]},
             "frequencies must be below half the",
         ),
-        (
-            "frequency-learning",
-            {"petals": 3, "shape": [1]},
-            "must have at least 2 input values",
-        ),
+        ("frequency-learning", {"petals": 3, "shape": [1]}, "must have at least 2 input values"),
         (
             "frequency-learning",
             {"compared_petals": [3], "shape": [2]},

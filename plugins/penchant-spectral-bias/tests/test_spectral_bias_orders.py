@@ -8,11 +8,7 @@ import pytest
 import torch
 from penchant_numerics import statistics
 from penchant_spectral_bias.numerics import resolution, shared_ends
-from penchant_spectral_bias.numerics.learnt_share import (
-    first_fit,
-    learnt_share,
-    mean_over_training,
-)
+from penchant_spectral_bias.numerics.learnt_share import first_fit, learnt_share, mean_over_training
 from penchant_spectral_bias.numerics.rank_order import rank_order
 from scipy import stats
 

@@ -431,8 +431,7 @@ TEN = {"name": "import", "factory": lambda shape: nn.Sequential(nn.Linear(*shape
 
 
 @pytest.mark.parametrize(
-    "probe",
-    ["frequency-learning", "frequency-robustness", "peak-ablation", "manifold-accuracy"],
+    "probe", ["frequency-learning", "frequency-robustness", "peak-ablation", "manifold-accuracy"]
 )
 def test_networks_of_ten_outputs_are_refused_in_a_sentence(probe):
     shape = [1] if probe == "peak-ablation" else [2]

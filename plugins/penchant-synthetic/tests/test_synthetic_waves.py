@@ -136,11 +136,7 @@ def test_embedding_keeps_distances(component, embedding):
             "frequencies must be below half the points, 100, found 100",
         ),
         (Sinusoids, {"frequencies": ()}, "frequencies must name at least one"),
-        (
-            Sinusoids,
-            {"amplitudes": (1.0,)},
-            "amplitudes must be one per frequency, 10; found 1",
-        ),
+        (Sinusoids, {"amplitudes": (1.0,)}, "amplitudes must be one per frequency, 10; found 1"),
         (Sinusoids, {"frequencies": (0,)}, "frequencies must be at least 1"),
         (Flower, {"input_shape": (1,)}, "input_shape must have at least 2 input values"),
         (Peak, {"position": 1.0}, "position must be below 1"),

@@ -125,10 +125,7 @@ CLAIMS = {
         {"samples": 8, "evaluations": 2, "trainings": 2, "ratios": [2], "training": FEW},
         {**MIXED, "samples": 8, "eval_steps": [0, 6], "trainings": 2, "training": FEW},
     ],
-    "tangent-eigenfunctions": [
-        {**ON_DISK, "grid_points": 5, "leading": 4},
-        ON_A_LINE,
-    ],
+    "tangent-eigenfunctions": [{**ON_DISK, "grid_points": 5, "leading": 4}, ON_A_LINE],
     "complexity": {**SETTINGS, "samples": 10, "eval_every": 3, "training": FEW},
     "capacity": {
         "features": 40,
@@ -158,10 +155,7 @@ test_conforms = testing.conformance(
                 "training": ONE,
             },
         ],
-        "tangent-eigenfunctions": [
-            {**ON_DISK, "grid_points": 4, "leading": 3},
-            ON_A_LINE,
-        ],
+        "tangent-eigenfunctions": [{**ON_DISK, "grid_points": 4, "leading": 3}, ON_A_LINE],
         "disk": {"train": 20, "test": 10},
         "supernat": [
             {"trainings": 6, "inputs": 3, "train": 12, "descent_steps": 20},
@@ -179,13 +173,7 @@ test_conforms = testing.conformance(
             "vectors": 12,
             "step": 0.001,
         },
-        "complexity": {
-            **SETTINGS,
-            "dataset": DISK,
-            "samples": 4,
-            "eval_every": 2,
-            "training": TWO,
-        },
+        "complexity": {**SETTINGS, "dataset": DISK, "samples": 4, "eval_every": 2, "training": TWO},
         "capacity": {
             "features": 30,
             "grid_points": 30,

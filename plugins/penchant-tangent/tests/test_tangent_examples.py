@@ -26,12 +26,7 @@ SMALL = {
         "eval_steps": [0],
         "training": {"steps": 1},
     },
-    "complexity": {
-        "widths": [2, 3, 4],
-        "trainings": 2,
-        "samples": 4,
-        "training": {"epochs": 1},
-    },
+    "complexity": {"widths": [2, 3, 4], "trainings": 2, "samples": 4, "training": {"epochs": 1}},
     "supernat": {"trainings": 2, "descent_steps": 4},
     "parameter-directions": {"samples": 4, "vectors": 4, "training": {"epochs": 1}},
     "capacity": {"features": 60, "grid_points": 60, "training_sets": 2, "signs": 4},

@@ -160,10 +160,7 @@ def test_complex_arrays_are_refused():
 
     with pytest.raises(penchant.Error, match="must hold real numbers, found complex"):
         penchant.measure(
-            "directional-accuracy",
-            architecture="logistic",
-            directions=np.eye(4) * 1j,
-            shape=(4,),
+            "directional-accuracy", architecture="logistic", directions=np.eye(4) * 1j, shape=(4,)
         )
 
 

@@ -232,11 +232,7 @@ class Workaround(nn.Module):
 
 def test_a_network_may_switch_cudnn_off(tmp_path):
     found = penchant.measure(
-        "output-spread",
-        architecture=Workaround,
-        dataset="two-blobs",
-        networks=4,
-        executor="serial",
+        "output-spread", architecture=Workaround, dataset="two-blobs", networks=4, executor="serial"
     )
     assert found.quantities["spread"].value > 0
     policy = found.record["policy"]

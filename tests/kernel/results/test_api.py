@@ -110,8 +110,7 @@ def test_data_that_does_not_fit_is_a_clear_error(data, message):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_cuda_where_there_is_none_is_told_before_anything_runs():
     with pytest.raises(
-        penchant.Error,
-        match="device 'cuda' is not available: .*CUDA.*; or use device = 'cpu'",
+        penchant.Error, match="device 'cuda' is not available: .*CUDA.*; or use device = 'cpu'"
     ):
         spread(architecture=make, dataset=pair(), device="cuda")
     with pytest.raises(

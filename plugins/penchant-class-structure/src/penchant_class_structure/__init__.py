@@ -20,10 +20,4 @@ from penchant_class_structure.declarations.neural_collapse import NeuralCollapse
 @penchant.hookimpl
 def penchant_probes() -> list[type[penchant.Probe]]:
     """Probes this plugin offers."""
-    return [
-        HessianSpectrum,
-        CrossClass,
-        LayerStructure,
-        LogisticTheory,
-        NeuralCollapse,
-    ]
+    return [HessianSpectrum, CrossClass, LayerStructure, LogisticTheory, NeuralCollapse]

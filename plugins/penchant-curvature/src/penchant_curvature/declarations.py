@@ -230,9 +230,7 @@ class CurvatureProxies(penchant.Probe):
     leading: int | None = penchant.option(None, "leading eigenvalues; None: 2 C + 1", at_least=1)
     permutations: int = penchant.option(3, "permutations of the labels for the null", at_least=0)
     lanczos_steps: int = penchant.option(
-        128,
-        "Lanczos steps if a spectrum is not exact; also sets the width of bumps",
-        at_least=2,
+        128, "Lanczos steps if a spectrum is not exact; also sets the width of bumps", at_least=2
     )
     starts: int = penchant.option(2, "start vectors of Lanczos", at_least=1)
     grid_points: int = penchant.option(512, "grid points of the spectra", at_least=16)

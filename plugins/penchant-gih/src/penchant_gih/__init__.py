@@ -14,10 +14,7 @@ from penchant_gih.declarations import geometry, preference
 @penchant.hookimpl
 def penchant_datasets() -> list[type[penchant.Dataset]]:
     """Datasets this plugin offers."""
-    return [
-        _datasets.TwoCircles,
-        _datasets.LinearAndRing,
-    ]
+    return [_datasets.TwoCircles, _datasets.LinearAndRing]
 
 
 @penchant.hookimpl

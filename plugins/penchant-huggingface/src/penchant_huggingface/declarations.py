@@ -45,8 +45,7 @@ class HuggingFace(penchant.Architecture):
         None, "instead of model: a kind of configuration, such as gpt2, llama, bert or vit"
     )
     config: tuple[str, ...] = penchant.option(
-        (),
-        'fields of the configuration, each "name=value" with a TOML value, such as "n_layer=2"',
+        (), 'fields of the configuration, each "name=value" with a TOML value, such as "n_layer=2"'
     )
     pretrained: bool = penchant.option(
         True, "with model: take its weights; else networks are initialised from its configuration"

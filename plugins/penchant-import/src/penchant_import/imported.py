@@ -182,11 +182,7 @@ def _is_column(value: Any) -> bool:
     return isinstance(value[0], (str, int, float))
 
 
-def _read(
-    value: Any,
-    conventions: dict[str, str],
-    warnings: list[str],
-) -> tuple[Any, Any]:
+def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple[Any, Any]:
     """Inputs and labels of one split, from columns, a dataset of samples, or what is streamed."""
     names: tuple[str, ...] = ()
     if isinstance(value, Mapping):
@@ -314,9 +310,7 @@ def _stack(inputs: list[Any]) -> Any:
 
 
 def _split(
-    pair: tuple[Any, Any],
-    generator: Any,
-    conventions: dict[str, str],
+    pair: tuple[Any, Any], generator: Any, conventions: dict[str, str]
 ) -> list[tuple[Any, Any]]:
     """A fifth of the samples for testing, of every class where labels are classes."""
     import torch

@@ -19,12 +19,7 @@ from penchant_mine.declarations.estimators import ARCHITECTURES, ESTIMATORS
 
 
 def mutual_information(
-    x: Any,
-    z: Any,
-    *,
-    estimator: str = "ksg",
-    seed: int = 0,
-    **options: Any,
+    x: Any, z: Any, *, estimator: str = "ksg", seed: int = 0, **options: Any
 ) -> Information:
     """Mutual information of x and z in nats, with its standard error and that of shuffled pairs.
 
@@ -78,11 +73,7 @@ class _StandaloneContext:
         return generator.manual_seed(number)
 
     def scope(
-        self,
-        *,
-        architecture: str,
-        shape: tuple[int, ...],
-        outputs: int,
+        self, *, architecture: str, shape: tuple[int, ...], outputs: int
     ) -> _StandaloneContext:
         """The same with networks of this architecture."""
         for cls in ARCHITECTURES:

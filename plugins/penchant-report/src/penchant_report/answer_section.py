@@ -191,11 +191,7 @@ def _largest_contrasts(answer: Answer) -> list[str]:
     return sentences[: MOST_SENTENCES // 2]
 
 
-def _null_sentence(
-    answer: Answer,
-    group: Group,
-    name: str,
-) -> str:
+def _null_sentence(answer: Answer, group: Group, name: str) -> str:
     quantity = group.quantities[name].quantity
     # One group alone needs no name.
     who = name

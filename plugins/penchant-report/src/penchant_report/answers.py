@@ -83,13 +83,7 @@ def entries_of(run: Run) -> list[Entry]:
             result = run.result(name, arrays=False)
             entries.append(_entry(name, labels, result, shared))
         except (Error, KeyError, TypeError, AttributeError, ValueError) as error:
-            broken = Entry(
-                name,
-                "failed",
-                labels,
-                probe=str(labels["probe"]),
-                error=str(error),
-            )
+            broken = Entry(name, "failed", labels, probe=str(labels["probe"]), error=str(error))
             entries.append(broken)
     return entries
 
@@ -99,12 +93,7 @@ def seeds_of(entries: Iterable[Entry]) -> set[Any]:
     return {entry.labels.get("seed") for entry in entries}
 
 
-def _entry(
-    name: str,
-    labels: dict[str, Any],
-    result: Result,
-    shared: dict[str, Any],
-) -> Entry:
+def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, Any]) -> Entry:
     record: dict[str, Any] = dict(result.record)
     # Runs made before some of these were stored are shown without them.
     probe = record.get("probe") or {}
@@ -314,10 +303,7 @@ def _size(contrast: Contrast) -> tuple[float, float]:
     return abs(z), abs(apart.value)
 
 
-def clashes(
-    first: dict[str, str],
-    second: dict[str, str],
-) -> dict[str, tuple[str, str]]:
+def clashes(first: dict[str, str], second: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Conventions that two results state differently: their numbers are not comparable."""
     clashes = {}
     for name, text in first.items():
@@ -374,11 +360,7 @@ def _answer(probe: str, entries: list[Entry]) -> Answer:
     )
 
 
-def _groups(
-    entries: Sequence[Entry],
-    axes: Sequence[str],
-    single: str,
-) -> Iterator[Group]:
+def _groups(entries: Sequence[Entry], axes: Sequence[str], single: str) -> Iterator[Group]:
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         labels = [entry.labels.get(axis) for axis in axes]

@@ -282,12 +282,7 @@ def _changes(first: Entry, second: Entry) -> list[str]:
     return changes
 
 
-def _rows(
-    label: str,
-    run: str,
-    first: list[Entry],
-    second: list[Entry],
-) -> Iterator[Row]:
+def _rows(label: str, run: str, first: list[Entry], second: list[Entry]) -> Iterator[Row]:
     """Every quantity that both have."""
     # Conventions, units and meanings are the same for every seed.
     before, after = first[0], second[0]
@@ -334,9 +329,7 @@ def _pooled(by_seed: dict[Any, Quantity]) -> Pooled:
 
 
 def _apart(
-    left: dict[Any, Quantity],
-    right: dict[Any, Quantity],
-    shared: Sequence[Any],
+    left: dict[Any, Quantity], right: dict[Any, Quantity], shared: Sequence[Any]
 ) -> Difference | None:
     """Pair by pair where all seeds are shared, else mean against mean."""
     if len(shared) == len(left) == len(right):

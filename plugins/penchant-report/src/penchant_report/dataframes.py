@@ -80,11 +80,7 @@ def _is_along_steps(name: str, result: Any) -> bool:
     return name == STEPS or bool(separator and base)
 
 
-def _axes_of(
-    name: str,
-    shape: Sequence[int],
-    labels: Mapping[str, Sequence[str]],
-) -> list[str]:
+def _axes_of(name: str, shape: Sequence[int], labels: Mapping[str, Sequence[str]]) -> list[str]:
     """A name for every axis: that of the only labels of its length, else one of the array's own."""
     axes: list[str] = []
     for number, length in enumerate(shape):
@@ -140,9 +136,7 @@ def run_dataset(rows: Sequence[Mapping[str, Any]], probe: str | None) -> Any:
 
 
 def _filled(
-    rows: Sequence[Mapping[str, Any]],
-    coordinates: Mapping[str, Sequence[Any]],
-    part: str,
+    rows: Sequence[Mapping[str, Any]], coordinates: Mapping[str, Sequence[Any]], part: str
 ) -> tuple[list[str], Any]:
     """Axes and the array of one number of a quantity."""
     import numpy as np

@@ -133,9 +133,7 @@ def _row(label: str, found: Pooled, y: float, scale: _Scale) -> Row:
 
 
 def _bar(
-    middle: float | None,
-    error: float | None,
-    scale: _Scale,
+    middle: float | None, error: float | None, scale: _Scale
 ) -> tuple[float | None, float | None]:
     if middle is None or not error or not math.isfinite(error):
         return None, None
@@ -175,12 +173,7 @@ class _Scale:
         step = math.ceil((last - first) / _TICKS)
         powers = range(first, last + 1, max(1, step))
         ticks = [10.0**power for power in powers]
-        return cls(
-            low=10.0**first,
-            high=10.0**last,
-            ticks=ticks,
-            is_log=True,
-        )
+        return cls(low=10.0**first, high=10.0**last, ticks=ticks, is_log=True)
 
     def position(self, value: float) -> float:
         """The pixel of a number; what lies outside stops at the edge."""

@@ -27,11 +27,7 @@ from penchant_report.tables import write_tables
 __all__ = ["draw", "draw_missing", "figures_of", "is_drawn", "keep_warning"]
 
 
-def draw(
-    folder: Path,
-    target: Any,
-    result: Result,
-) -> str:
+def draw(folder: Path, target: Any, result: Result) -> str:
     """Draw the figures of a job into its folder.
 
     Args:
@@ -122,11 +118,7 @@ def _draw_stored(folder: Path) -> str:
     return problem
 
 
-def keep_warning(
-    folder: Path,
-    result: Result,
-    text: str,
-) -> Result:
+def keep_warning(folder: Path, result: Result, text: str) -> Result:
     """Add a warning to a stored result; its arrays stay as they were written.
 
     Args:

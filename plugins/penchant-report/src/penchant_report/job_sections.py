@@ -25,10 +25,7 @@ _NOTHING = "–"
 
 def link(entry: Entry) -> dict[str, str]:
     """Where the page shows a job, and what it calls it."""
-    return {
-        "anchor": entry.id,
-        "title": entry.title,
-    }
+    return {"anchor": entry.id, "title": entry.title}
 
 
 def job_rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dict[str, Any]]:
@@ -142,11 +139,7 @@ def _summary(entry: Entry, record: dict[str, Any]) -> str:
     return " ".join(parts)
 
 
-def _quantity_row(
-    name: str,
-    quantity: Quantity,
-    about: str,
-) -> dict[str, Any]:
+def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
     over = f"{quantity.count or ''} {quantity.over}".strip()
     return {
         "name": name,

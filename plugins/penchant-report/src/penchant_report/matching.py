@@ -26,9 +26,7 @@ def cells_of(run: Run) -> dict[Cell, list[Entry]]:
 
 
 def matched(
-    first: dict[Cell, list[Entry]],
-    second: dict[Cell, list[Entry]],
-    names: tuple[str, str],
+    first: dict[Cell, list[Entry]], second: dict[Cell, list[Entry]], names: tuple[str, str]
 ) -> tuple[list[tuple[str, list[Entry], list[Entry]]], list[tuple[str, str]]]:
     """Cells of two runs that belong together, and those that stand alone.
 
@@ -67,18 +65,14 @@ def matched(
 
 
 def _only_in(
-    run: dict[Cell, list[Entry]],
-    other: dict[Cell, list[Entry]],
-    probe: str,
+    run: dict[Cell, list[Entry]], other: dict[Cell, list[Entry]], probe: str
 ) -> list[Cell]:
     own = [key for key in run if key[0] == probe]
     return [key for key in own if key not in other]
 
 
 def _alone(
-    keys: Sequence[Cell],
-    cells: dict[Cell, list[Entry]],
-    name: str,
+    keys: Sequence[Cell], cells: dict[Cell, list[Entry]], name: str
 ) -> Iterator[tuple[str, str]]:
     """Probe and sentence of each cell that has nothing to be compared with."""
     for key in keys:

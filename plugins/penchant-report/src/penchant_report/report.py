@@ -24,13 +24,7 @@ from penchant_report.answers import Answer, Entry, answers, entries_of, seeds_of
 from penchant_report.job_sections import job_rows, job_sections, link
 from penchant_report.merging import by_pattern, merged
 from penchant_report.pages import write_page
-from penchant_report.wording import (
-    Z_MEANING,
-    duration,
-    grouped,
-    level_text,
-    setting_text,
-)
+from penchant_report.wording import Z_MEANING, duration, grouped, level_text, setting_text
 
 MOST_DETAILED = 200  # jobs that have a section of their own
 MOST_WARNINGS = 20

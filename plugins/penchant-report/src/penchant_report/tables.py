@@ -61,11 +61,7 @@ def _texts(array: Any) -> Any:
     return array.astype(str)
 
 
-def _rows(
-    name: str,
-    array: Any,
-    errors: Any,
-) -> Iterator[list[Any]]:
+def _rows(name: str, array: Any, errors: Any) -> Iterator[list[Any]]:
     """A heading, then one row per index; a matrix as it is, errors in columns after its own."""
     beside = errors is not None and errors.shape == array.shape
     # A number or a list: one column, and one for its errors.

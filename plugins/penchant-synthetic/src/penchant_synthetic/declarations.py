@@ -42,28 +42,20 @@ class LinearlySeparable(RenamedOptions):
 
     # The direction: given, or from a basis.
     direction: Any = penchant.option(
-        None,
-        "the direction v, one number per input value; instead of basis and index",
-        array=True,
+        None, "the direction v, one number per input value; instead of basis and index", array=True
     )
     basis: str = penchant.option(
-        "dft-cosine",
-        "where v comes from if no direction is given",
-        choices=BASES,
+        "dft-cosine", "where v comes from if no direction is given", choices=BASES
     )
     index: int = penchant.option(0, "which vector of the basis", at_least=0)
     channel: int = penchant.option(0, "the channel that a Fourier wave is in", at_least=0)
     # Distribution along it and across it.
     epsilon: float = penchant.option(1.0, "distance of a class from the boundary", above=0)
     sigma: float = penchant.option(
-        1.0,
-        "standard deviation of the noise in every other direction",
-        at_least=0,
+        1.0, "standard deviation of the noise in every other direction", at_least=0
     )
     margin: str = penchant.option(
-        "paper",
-        "paper: classes at +-epsilon; code: at +-epsilon/2",
-        choices=("paper", "code"),
+        "paper", "paper: classes at +-epsilon; code: at +-epsilon/2", choices=("paper", "code")
     )
     # How large it is.
     input_shape: tuple[int, ...] = penchant.option((1, 32, 32), SHAPE, at_least=1)
@@ -101,19 +93,13 @@ class Gaussian(RenamedOptions):
     renamed = {"size": "input_shape"}
 
     covariance: Any = penchant.option(
-        None,
-        "covariance of the flattened input; None: the identity",
-        array=True,
+        None, "covariance of the flattened input; None: the identity", array=True
     )
     scale: float = penchant.option(
-        1.0,
-        "factor of the inputs (its square is a factor of the covariance)",
-        above=0,
+        1.0, "factor of the inputs (its square is a factor of the covariance)", above=0
     )
     labels: str = penchant.option(
-        "random",
-        "random: two classes, balanced, independent of the inputs",
-        choices=("random",),
+        "random", "random: two classes, balanced, independent of the inputs", choices=("random",)
     )
     # How large it is.
     input_shape: tuple[int, ...] = penchant.option((1, 32, 32), SHAPE, at_least=1)
@@ -171,14 +157,10 @@ class Sinusoids(RenamedOptions):
     renamed = {"points": "train", "size": "input_shape"}
 
     frequencies: tuple[int, ...] = penchant.option(
-        (5, 10, 15, 20, 25, 30, 35, 40, 45, 50),
-        "k, cycles on the line",
-        at_least=1,
+        (5, 10, 15, 20, 25, 30, 35, 40, 45, 50), "k, cycles on the line", at_least=1
     )
     amplitudes: tuple[float, ...] | None = penchant.option(
-        None,
-        "amplitudes, one per frequency; None: all 1",
-        above=0,
+        None, "amplitudes, one per frequency; None: all 1", above=0
     )
     train: int = penchant.option(
         200, "training samples N; as many test samples lie half-way between", at_least=3
@@ -214,14 +196,10 @@ class Flower(RenamedOptions):
     # The curve, and the wave along it.
     petals: int = penchant.option(0, "L", at_least=0)
     frequencies: tuple[int, ...] = penchant.option(
-        (20, 40, 60, 80, 100, 120, 140, 160, 180, 200),
-        "k, cycles around",
-        at_least=1,
+        (20, 40, 60, 80, 100, 120, 140, 160, 180, 200), "k, cycles around", at_least=1
     )
     amplitudes: tuple[float, ...] | None = penchant.option(
-        None,
-        "amplitudes, one per frequency; None: all 1",
-        above=0,
+        None, "amplitudes, one per frequency; None: all 1", above=0
     )
     train: int = penchant.option(
         1000, "training samples N; as many test samples lie half-way between", at_least=3
@@ -258,10 +236,7 @@ class Peak(RenamedOptions):
         200, "training samples N; as many test samples lie half-way between", at_least=2
     )
     position: float = penchant.option(
-        0.5,
-        "position of the peak, rounded to the nearest sample",
-        at_least=0,
-        below=1,
+        0.5, "position of the peak, rounded to the nearest sample", at_least=0, below=1
     )
     height: float = penchant.option(1.0, "value at the peak; every frequency has height / N")
     # Where the line lies.

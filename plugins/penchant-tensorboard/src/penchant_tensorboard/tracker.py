@@ -50,11 +50,7 @@ def penchant_job_finished(run: Any, job: Any, result: Any) -> None:
     writer = _writer(job.id)
     # A quantity with its error and its null, one curve each.
     for name, quantity in result.quantities.items():
-        numbers = {
-            "": quantity.value,
-            "-stderr": quantity.stderr,
-            "-null": quantity.null,
-        }
+        numbers = {"": quantity.value, "-stderr": quantity.stderr, "-null": quantity.null}
         for ending, number in numbers.items():
             if number is not None:
                 writer.add_scalar(f"{name}{ending}", number)

@@ -35,11 +35,7 @@ def seed(*keys: Any) -> int:
 
 
 def architecture(
-    given: Any,
-    *,
-    shape: tuple[int, ...],
-    outputs: int = 1,
-    seed: int = 0,
+    given: Any, *, shape: tuple[int, ...], outputs: int = 1, seed: int = 0
 ) -> BoundArchitecture:
     """A bound architecture: a callable index -> module, as probes have it.
 
@@ -143,9 +139,4 @@ def experiment(probe: str, arguments: Mapping[str, Any], plugins: Any = None) ->
             settings[name] = left.pop(name)
     seed = left.pop("seed", 0)
     raw = one_probe(probe, left, **tables)
-    return {
-        "device": "cpu",
-        **raw,
-        **settings,
-        "seeds": [seed],
-    }
+    return {"device": "cpu", **raw, **settings, "seeds": [seed]}

@@ -63,10 +63,7 @@ def _check_probe_declaration(cls: type[Probe]) -> None:
     resolve(cls.figures, f"figures of {cls.name}")
     options = {field.name for field in attrs.fields(cls)}
     known = options | cls.roles.keys()
-    declarations = {
-        "quantity": cls.quantities,
-        "array": cls.arrays,
-    }
+    declarations = {"quantity": cls.quantities, "array": cls.arrays}
     for kind, declared in declarations.items():
         for name, meaning in declared.items():
             assert meaning, f"{cls.name} does not say what the {kind} {name!r} means"
@@ -114,11 +111,7 @@ def _check_preset_estimators(cls: type[Probe], preset: str) -> None:
 
 
 def check_architecture(
-    name: str,
-    *,
-    shape: tuple[int, ...],
-    outputs: int = 2,
-    **options: Any,
+    name: str, *, shape: tuple[int, ...], outputs: int = 2, **options: Any
 ) -> None:
     """A network fits its shape, depends only on its index, and building it changes no global state.
 
@@ -262,11 +255,7 @@ def only_result(run: Run) -> Result:
     return result
 
 
-def check_declared(
-    cls: type[Probe],
-    results: Sequence[Result],
-    conditional: Sequence[str],
-) -> None:
+def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Sequence[str]) -> None:
     """Nothing comes out that is not declared, and all that is declared comes out.
 
     Args:
@@ -320,11 +309,7 @@ def check_errors(result: Result) -> None:
             assert array.shape == base.shape, f"{name}: {array_name} has shapes {shapes}"
 
 
-def check_nulls(
-    cls: type[Probe],
-    results: Sequence[Result],
-    reasons: Mapping[str, str],
-) -> None:
+def check_nulls(cls: type[Probe], results: Sequence[Result], reasons: Mapping[str, str]) -> None:
     """Every quantity has a null in one of the runs, or there is a reason why it has none.
 
     Args:

@@ -53,10 +53,7 @@ class Claim:
 
 
 def claims(
-    name: str,
-    folder: Path,
-    arguments: Mapping[str, Any],
-    seeds: Iterable[int] = SEEDS,
+    name: str, folder: Path, arguments: Mapping[str, Any], seeds: Iterable[int] = SEEDS
 ) -> list[Claim]:
     """Claimed errors of a probe's quantities beside their spread over seeds.
 
@@ -74,10 +71,7 @@ def claims(
 
 
 def _measured(
-    name: str,
-    folder: Path,
-    arguments: Mapping[str, Any],
-    seeds: Iterable[int],
+    name: str, folder: Path, arguments: Mapping[str, Any], seeds: Iterable[int]
 ) -> list[dict[str, Quantity]]:
     """Quantities of a small run for each seed."""
     runs = []

@@ -165,9 +165,7 @@ class _Exceptions:
 
 
 def _properties(
-    distribution: str,
-    small: dict[str, Any],
-    exceptions: _Exceptions,
+    distribution: str, small: dict[str, Any], exceptions: _Exceptions
 ) -> Iterator[Property]:
     """All properties, those of the whole distribution first."""
     components = registrations(distribution)
@@ -232,9 +230,7 @@ def _of_an_axis(registration: Registration, arguments: Mapping[str, Any]) -> Ite
 
 
 def _of_a_probe(
-    registration: Registration,
-    runs: list[Mapping[str, Any]],
-    exceptions: _Exceptions,
+    registration: Registration, runs: list[Mapping[str, Any]], exceptions: _Exceptions
 ) -> Iterator[Property]:
     """The properties that a probe shows when it runs small."""
     of = label(registration)
@@ -352,13 +348,7 @@ class _SmallProbe:
                 if quantity.stderr is not None and not quantity.missing:
                     expected.add(key)
         reasons = self.exceptions.unclaimed.get(name)
-        check_claims(
-            name,
-            folder,
-            _several(runs),
-            expected=expected,
-            unclaimed=reasons,
-        )
+        check_claims(name, folder, _several(runs), expected=expected, unclaimed=reasons)
 
 
 def _frozen(value: Any) -> Any:
@@ -392,11 +382,7 @@ def _cached_result(name: str, frozen: Any) -> Result:
     subfolder = folder / "jobs" / result.record["id"]
     # A stored result knows of the arrays that it has, the job of all that are declared.
     job = only_job(name, arguments)
-    record = {
-        **result.record,
-        "folder": str(subfolder),
-        "about": job.record["about"],
-    }
+    record = {**result.record, "folder": str(subfolder), "about": job.record["about"]}
     return attrs.evolve(result, record=cast("ResultRecord", record))
 
 

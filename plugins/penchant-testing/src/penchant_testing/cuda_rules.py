@@ -112,11 +112,7 @@ class RecurrentLayersOfCudnn(TorchFunctionMode):
         self._device = device
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Any = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """What the function gives."""
         if func in _RECURRENT and torch.backends.cudnn.enabled:

@@ -488,10 +488,7 @@ def _serve(options: dict[str, Any], *arguments: Any) -> None:
 
 @contextlib.contextmanager
 def emulated_device(
-    *,
-    limit: int | None = None,
-    hidden: bool = False,
-    rounding: int = 0,
+    *, limit: int | None = None, hidden: bool = False, rounding: int = 0
 ) -> Iterator[Counts]:
     """Devices called "emulated" for what runs inside.
 

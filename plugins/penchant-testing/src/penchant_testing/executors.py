@@ -28,11 +28,7 @@ SECONDS_TO_START = 120.0  # that a busy machine may take to start a worker
 
 
 def check_executor(
-    executor: str | type[Executor],
-    folder: Path,
-    *,
-    deaths: bool = True,
-    **options: Any,
+    executor: str | type[Executor], folder: Path, *, deaths: bool = True, **options: Any
 ) -> None:
     """Run jobs with an executor: bytes, failures, progress, sharing of shards, and deaths.
 
@@ -54,10 +50,7 @@ class _Chosen:
     """An executor with its options, and a folder for runs."""
 
     def __init__(
-        self,
-        executor: str | type[Executor],
-        options: dict[str, Any],
-        folder: Path,
+        self, executor: str | type[Executor], options: dict[str, Any], folder: Path
     ) -> None:
         plugins = discovery.load().with_component(WorkerCheck, Probe)
         if not isinstance(executor, str):

@@ -76,9 +76,7 @@ def _gru_cell(
 
 
 def _gru_cell_backward(
-    grad_hy: Tensor,
-    workspace: Tensor,
-    has_bias: bool,
+    grad_hy: Tensor, workspace: Tensor, has_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients in both gates before their activations, in the old state and in both biases."""
     r, z, n, hx, hidden_n = workspace.chunk(5, 1)

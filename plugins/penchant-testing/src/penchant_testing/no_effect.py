@@ -39,10 +39,7 @@ def significant_runs(name: str, folder: Path, arguments: Mapping[str, Any]) -> d
 
 
 def check_no_effect(
-    name: str,
-    folder: Path,
-    arguments: Mapping[str, Any],
-    effects: Mapping[str, str],
+    name: str, folder: Path, arguments: Mapping[str, Any], effects: Mapping[str, str]
 ) -> None:
     """Refuse quantities that are significant where there is no effect.
 

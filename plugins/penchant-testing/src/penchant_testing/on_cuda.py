@@ -50,12 +50,7 @@ def on_tested_device() -> Iterator[str]:
 
 
 def check_on_cuda(
-    name: str,
-    folder: Path,
-    arguments: Mapping[str, Any],
-    expected: Result,
-    *,
-    device: str = "cuda",
+    name: str, folder: Path, arguments: Mapping[str, Any], expected: Result, *, device: str = "cuda"
 ) -> None:
     """Run a probe twice on a GPU and compare it with itself and with the CPU.
 

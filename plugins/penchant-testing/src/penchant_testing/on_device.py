@@ -25,10 +25,7 @@ ROUNDING = 4  # units in the last place
 
 
 def check_on_device(
-    name: str,
-    folder: Path,
-    arguments: Mapping[str, Any],
-    expected: Result,
+    name: str, folder: Path, arguments: Mapping[str, Any], expected: Result
 ) -> Counts:
     """Runs on an emulated device, and gives the numbers it gives on the CPU.
 

@@ -19,12 +19,7 @@ def tiny_network(shape: tuple[int, ...], outputs: int) -> Any:
     from torch import nn
 
     inputs = math.prod(shape)
-    return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(inputs, 8),
-        nn.Tanh(),
-        nn.Linear(8, outputs),
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
 
 
 def tiny_samples(generator: Any) -> Any:
@@ -60,13 +55,7 @@ def tiny_reader(shape: tuple[int, ...], outputs: int) -> Any:
         def forward(self, x: Any) -> Any:
             return x.mean(1)
 
-    return nn.Sequential(
-        _embedding(),
-        nn.Linear(4, 8),
-        nn.Tanh(),
-        Mean(),
-        nn.Linear(8, outputs),
-    )
+    return nn.Sequential(_embedding(), nn.Linear(4, 8), nn.Tanh(), Mean(), nn.Linear(8, outputs))
 
 
 def tiny_tagger(shape: tuple[int, ...], outputs: int) -> Any:

@@ -25,11 +25,10 @@ class Timm(penchant.Architecture):
 
     model: str = penchant.option(
         help="name of the model, such as resnet18 or vit_tiny_patch16_224; a tag after a dot "
-        "selects weights",
+        "selects weights"
     )
     pretrained: bool = penchant.option(
-        False,
-        "load published weights, from Hugging Face unless they are cached",
+        False, "load published weights, from Hugging Face unless they are cached"
     )
     arguments: tuple[str, ...] = penchant.option(
         (),

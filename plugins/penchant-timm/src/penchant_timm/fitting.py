@@ -21,11 +21,7 @@ SIDES = (16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256, 299, 384, 512)
 
 
 @functools.cache
-def check_fit(
-    model: str,
-    shape: tuple[int, int, int],
-    arguments: tuple[str, ...] = (),
-) -> None:
+def check_fit(model: str, shape: tuple[int, int, int], arguments: tuple[str, ...] = ()) -> None:
     """Refuse images that the model cannot take, naming a size that it can; once per process."""
     timm = import_timm()
     reason = _refusal(timm, model, shape, arguments)
@@ -61,10 +57,7 @@ def _published_side(timm: ModuleType, model: str) -> int:
 
 
 def _refusal(
-    timm: ModuleType,
-    model: str,
-    shape: tuple[int, int, int],
-    arguments: tuple[str, ...] = (),
+    timm: ModuleType, model: str, shape: tuple[int, int, int], arguments: tuple[str, ...] = ()
 ) -> str | None:
     """Why the model does not take one image of this shape, or None.
 
@@ -75,10 +68,7 @@ def _refusal(
 
 
 def _tried(
-    timm: ModuleType,
-    model: str,
-    shape: tuple[int, int, int],
-    arguments: tuple[str, ...] = (),
+    timm: ModuleType, model: str, shape: tuple[int, int, int], arguments: tuple[str, ...] = ()
 ) -> str | None:
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"), torch.no_grad():

@@ -8,11 +8,7 @@ import penchant
 from huggingface_hub.constants import HF_HUB_CACHE
 
 
-def weights_missing(
-    timm: ModuleType,
-    model: str,
-    error: Exception,
-) -> penchant.Error:
+def weights_missing(timm: ModuleType, model: str, error: Exception) -> penchant.Error:
     """Names the weights, where they should be, and how to get them."""
     start = f"timm's {model} cannot be made with published weights"
     configuration = timm.get_pretrained_cfg(model)

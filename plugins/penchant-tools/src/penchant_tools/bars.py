@@ -66,10 +66,7 @@ class Bars:
         self._started = time.monotonic()
         if total > 1:
             self._all = self._progress.add_task(
-                "all",
-                total=total,
-                completed=done,
-                facts=f"{done}/{total} jobs",
+                "all", total=total, completed=done, facts=f"{done}/{total} jobs"
             )
         self._screen.start(self._progress)
 
@@ -103,20 +100,10 @@ class Bars:
         began, first = self._began.setdefault((job, what), (now, done))
         left = time_left(now - began, done - first, total - done)
         facts = printable(f"{done}/{total} {what}{left}")
-        self._progress.update(
-            self._tasks[job],
-            total=total,
-            completed=done,
-            facts=facts,
-        )
+        self._progress.update(self._tasks[job], total=total, completed=done, facts=facts)
         self._draw()
 
-    def ended(
-        self,
-        job: str,
-        done: int,
-        total: int,
-    ) -> None:
+    def ended(self, job: str, done: int, total: int) -> None:
         """A job ended: its bar goes.
 
         Args:
@@ -138,12 +125,7 @@ class Bars:
     def say(self, text: str) -> None:
         """Print a line above the bars."""
         shown = printable(text)
-        self._screen.console.print(
-            shown,
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        self._screen.console.print(shown, markup=False, highlight=False, soft_wrap=True)
 
     def stop(self) -> None:
         """Leave a clean screen."""
@@ -186,10 +168,7 @@ class _NotebookScreen:
         from rich.console import Console
 
         self.console = Console(
-            file=io.StringIO(),
-            record=True,
-            force_jupyter=False,
-            width=WIDTH_IN_NOTEBOOKS,
+            file=io.StringIO(), record=True, force_jupyter=False, width=WIDTH_IN_NOTEBOOKS
         )
         self._handle: Any = None
 
@@ -211,13 +190,7 @@ class _NotebookScreen:
         self._handle.update(HTML(""))
 
 
-def time_left(
-    seconds: float,
-    done: int,
-    left: int,
-    *,
-    rate: bool = True,
-) -> str:
+def time_left(seconds: float, done: int, left: int, *, rate: bool = True) -> str:
     """Rate and time left, as text that follows a count; empty before anything is known.
 
     Args:

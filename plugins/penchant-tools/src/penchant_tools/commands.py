@@ -39,18 +39,8 @@ def new_plugin(name: str, parent: Path) -> None:
 
 
 @click.command()
-@click.option(
-    "-a",
-    "--architecture",
-    metavar="ARCH[:k=v,...]",
-    help="Architecture to check.",
-)
-@click.option(
-    "-d",
-    "--dataset",
-    metavar="DATASET[:k=v,...]",
-    help="Dataset to check.",
-)
+@click.option("-a", "--architecture", metavar="ARCH[:k=v,...]", help="Architecture to check.")
+@click.option("-d", "--dataset", metavar="DATASET[:k=v,...]", help="Dataset to check.")
 @click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 @click.option("--shape", default="1,32,32", help="Input shape where there is no dataset.")
 @click.option("--outputs", type=int, default=1, help="Outputs where there is no dataset.")

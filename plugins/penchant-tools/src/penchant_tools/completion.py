@@ -61,11 +61,7 @@ def _typed(plugins: Plugins, ctx: click.Context) -> type[Probe]:
     return component
 
 
-def names(
-    plugins: Plugins,
-    kind: str | None,
-    begun: str,
-) -> list[str]:
+def names(plugins: Plugins, kind: str | None, begun: str) -> list[str]:
     """Components of a kind, or of any, whose names begin so; after a colon, their options.
 
     Args:
@@ -104,11 +100,7 @@ def presets(probe: type[Probe], begun: str) -> list[str]:
     return beginning(probe.presets, begun)
 
 
-def estimators(
-    plugins: Plugins,
-    probe: type[Probe],
-    begun: str,
-) -> list[str]:
+def estimators(plugins: Plugins, probe: type[Probe], begun: str) -> list[str]:
     """`ROLE=` of a probe, and behind it the estimators of that role.
 
     Args:

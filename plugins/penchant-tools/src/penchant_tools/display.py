@@ -75,13 +75,7 @@ class Display:
             self._bars.running(job, name)
 
     @hookimpl
-    def penchant_progress(
-        self,
-        job: str,
-        what: str,
-        done: int,
-        total: int,
-    ) -> None:
+    def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
         """Show how far a job is."""
         if self._bars is not None:
             name = self._names.get(job, job)
@@ -89,12 +83,7 @@ class Display:
             self._bars.update(job, what, done, total)
 
     @hookimpl
-    def penchant_job_finished(
-        self,
-        run: Any,
-        job: Any,
-        result: Any,
-    ) -> None:
+    def penchant_job_finished(self, run: Any, job: Any, result: Any) -> None:
         """Say how a job ended, and what it found."""
         self._ended += 1
         if self._bars is not None:

@@ -457,13 +457,7 @@ def _samples(shape: tuple[int, ...], seed: int) -> Any:
     import torch
 
     generator = torch.Generator(device="cpu").manual_seed(seed)
-    return torch.randn(
-        SAMPLES,
-        *shape,
-        generator=generator,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    return torch.randn(SAMPLES, *shape, generator=generator, device="cpu", dtype=torch.float64)
 
 
 def _layers(network: Any) -> Iterator[CheckResult]:
@@ -486,10 +480,7 @@ def _layers(network: Any) -> Iterator[CheckResult]:
 
 
 def _problem(
-    attempt: Callable[..., Any],
-    network: Any,
-    shape: tuple[int, ...],
-    tokens: Any = None,
+    attempt: Callable[..., Any], network: Any, shape: tuple[int, ...], tokens: Any = None
 ) -> str:
     """What goes wrong with a derivative; empty where it works and its number is right."""
     problem = ""
@@ -533,11 +524,7 @@ def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
     return slope, _difference(network, inputs, direction)
 
 
-def _difference(
-    network: Any,
-    inputs: Any,
-    direction: Any,
-) -> float:
+def _difference(network: Any, inputs: Any, direction: Any) -> float:
     """The same by differences."""
     import torch
 
@@ -569,10 +556,7 @@ def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
 
     def slope(create_graph: bool) -> Any:
         gradients = torch.autograd.grad(
-            _loss(network, inputs),
-            parameters,
-            create_graph=create_graph,
-            allow_unused=True,
+            _loss(network, inputs), parameters, create_graph=create_graph, allow_unused=True
         )
         return share * sum(gradient.sum() for gradient in gradients if gradient is not None)
 

@@ -16,11 +16,7 @@ from penchant_tools.planning import plan
 
 
 def print_forecast(
-    raw: Mapping[str, Any],
-    where: str,
-    folder: Path,
-    plugins: Plugins,
-    only: Sequence[str],
+    raw: Mapping[str, Any], where: str, folder: Path, plugins: Plugins, only: Sequence[str]
 ) -> bool:
     """Print the forecast of an experiment.
 

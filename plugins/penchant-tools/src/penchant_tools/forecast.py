@@ -150,10 +150,7 @@ def duration(seconds: float) -> str:
 
 
 def forecast(
-    experiment: Experiment,
-    folder: Path,
-    jobs: Sequence[Job],
-    refused: Sequence[Cell] = (),
+    experiment: Experiment, folder: Path, jobs: Sequence[Job], refused: Sequence[Cell] = ()
 ) -> Forecast:
     """Time cells while the run would last; nothing is written into the run folder.
 
@@ -255,9 +252,7 @@ def _with_assumed(found: Forecast, by_cell: Mapping[str, Sequence[Job]]) -> Fore
 
 
 def _without_refused(
-    found: Forecast,
-    by_cell: Mapping[str, Sequence[Job]],
-    folder: Path,
+    found: Forecast, by_cell: Mapping[str, Sequence[Job]], folder: Path
 ) -> Forecast:
     """The forecast, with the reason where a cell that was not timed cannot even begin.
 

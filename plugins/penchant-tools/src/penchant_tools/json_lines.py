@@ -30,13 +30,7 @@ class JsonLines:
         _event("job-started", job=job)
 
     @hookimpl
-    def penchant_progress(
-        self,
-        job: str,
-        what: str,
-        done: int,
-        total: int,
-    ) -> None:
+    def penchant_progress(self, job: str, what: str, done: int, total: int) -> None:
         """A job got further."""
         _event("progress", job=job, what=what, done=done, total=total)
 

@@ -73,11 +73,7 @@ def operations(network: Any, inputs: Any) -> list[Operation]:
 
     class Recorder(TorchFunctionMode):
         def __torch_function__(
-            self,
-            function: Any,
-            types: Any,
-            args: Any = (),
-            kwargs: Any = None,
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             operation = _recorded(function, args, kwargs or {})
             output = function(*args, **(kwargs or {}))
@@ -138,10 +134,7 @@ def _directions(operation: Operation) -> tuple[Any, ...]:
     tangents = []
     for tensor in operation.inputs:
         noise = torch.randn(
-            tensor.shape,
-            generator=generator,
-            device=tensor.device,
-            dtype=tensor.dtype,
+            tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype
         )
         tangents.append(noise)
     return tuple(tangents)
@@ -205,9 +198,7 @@ ORDERS: dict[str, Callable[[Operation], list[Any]]] = {
 
 
 def _difference(
-    differentiate: Callable[[Operation], list[Any]],
-    operation: Operation,
-    expected: list[Any],
+    differentiate: Callable[[Operation], list[Any]], operation: Operation, expected: list[Any]
 ) -> str:
     """What is wrong with one order of differentiation; empty where nothing is."""
     try:

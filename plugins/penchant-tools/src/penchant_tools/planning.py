@@ -88,10 +88,7 @@ def _parts(raw: Mapping[str, Any], plugins: Plugins) -> Iterator[tuple[str, dict
 
 
 def _selected(
-    raw: Mapping[str, Any],
-    probe: Mapping[str, Any],
-    axis: str,
-    plugins: Plugins,
+    raw: Mapping[str, Any], probe: Mapping[str, Any], axis: str, plugins: Plugins
 ) -> Sequence[Any]:
     """The tables of an axis that a probe is given; None where it is given none."""
     key = f"{axis}s"

@@ -20,9 +20,7 @@ _SELECTION = ("name", "label", "architectures", "datasets")
 
 
 def quick_form(
-    raw: Mapping[str, Any],
-    plugins: Plugins,
-    where: str = "experiment",
+    raw: Mapping[str, Any], plugins: Plugins, where: str = "experiment"
 ) -> dict[str, Any]:
     """The reduced form of an experiment.
 

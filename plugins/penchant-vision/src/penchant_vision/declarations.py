@@ -21,9 +21,7 @@ class Images(penchant.Dataset):
         at_least=1,
     )
     test_per_class: int | None = penchant.option(
-        None,
-        "test samples of each class, chosen by the seed; None: all, in file order",
-        at_least=1,
+        None, "test samples of each class, chosen by the seed; None: all, in file order", at_least=1
     )
     # Preprocessing of images.
     resize: int | None = penchant.option(
@@ -32,20 +30,14 @@ class Images(penchant.Dataset):
         at_least=1,
     )
     pad: int | None = penchant.option(
-        None,
-        "side length to which images are padded with zeros, instead of resize",
-        at_least=1,
+        None, "side length to which images are padded with zeros, instead of resize", at_least=1
     )
     grayscale: bool = penchant.option(
-        False,
-        "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images are unchanged",
+        False, "one channel: the luma 0.299 R + 0.587 G + 0.114 B; gray images are unchanged"
     )
     # Labels.
     random_labels: float = penchant.option(
-        0.0,
-        "share of training labels replaced by uniformly random ones",
-        at_least=0,
-        at_most=1,
+        0.0, "share of training labels replaced by uniformly random ones", at_least=0, at_most=1
     )
     # Pixels.
     standardize: bool = penchant.option(
@@ -69,8 +61,7 @@ class StoredImages(Images):
     # Where the files are.
     root: str | None = penchant.option(None, f"folder with the dataset's folder; {WHERE}")
     download: bool = penchant.option(
-        False,
-        "download missing files into root from the official mirror",
+        False, "download missing files into root from the official mirror"
     )
 
 
@@ -166,8 +157,7 @@ class StackedMnist(penchant.Dataset):
     # Where the files are.
     root: str | None = penchant.option(None, f"folder with the folder of MNIST; {WHERE}")
     download: bool = penchant.option(
-        False,
-        "download missing files of MNIST into root from the official mirror",
+        False, "download missing files of MNIST into root from the official mirror"
     )
     # How much is sampled.
     train: int = penchant.option(128000, "training images", at_least=1)

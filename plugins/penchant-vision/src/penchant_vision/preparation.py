@@ -34,11 +34,7 @@ class Source(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-def completeness(
-    split: str,
-    count: int,
-    complete: int,
-) -> tuple[str, list[str]]:
+def completeness(split: str, count: int, complete: int) -> tuple[str, list[str]]:
     """How many images are there, as a convention, and a warning where some are missing."""
     share = f"{count} of {complete}"
     if count == complete:
@@ -46,11 +42,7 @@ def completeness(
     return share, [f"the files hold {share} {split} images"]
 
 
-def prepare(
-    options: Images,
-    source: Source,
-    generator: Generator,
-) -> Data:
+def prepare(options: Images, source: Source, generator: Generator) -> Data:
     """The data that the options ask for."""
     # Every choice has a stream of its own, so that none changes another.
     for_train, for_test, for_labels = streams(generator, 3)
@@ -76,11 +68,7 @@ def prepare(
 
 
 def _check_counts(
-    labels: Tensor,
-    per_class: int | None,
-    classes: int,
-    option: str,
-    split: str,
+    labels: Tensor, per_class: int | None, classes: int, option: str, split: str
 ) -> None:
     counts = labels.bincount(minlength=classes)
     smallest = int(counts.min())
@@ -92,12 +80,7 @@ def _check_counts(
         )
 
 
-def _choose(
-    pixels: Pixels,
-    per_class: int | None,
-    classes: int,
-    generator: Generator,
-) -> Pixels:
+def _choose(pixels: Pixels, per_class: int | None, classes: int, generator: Generator) -> Pixels:
     """The first `per_class` of a shuffle of each class, class by class in turn.
 
     So 20 of each class begin with the 10 of each.
@@ -114,12 +97,7 @@ def _choose(
     return Pixels(pixels.images[chosen], pixels.labels[chosen])
 
 
-def _randomize(
-    labels: Tensor,
-    share: float,
-    classes: int,
-    generator: Generator,
-) -> Tensor:
+def _randomize(labels: Tensor, share: float, classes: int, generator: Generator) -> Tensor:
     """Draw a share of the labels anew; those of a smaller share are among those of a larger."""
     count = len(labels)
     order = torch.randperm(count, generator=generator, device="cpu")
@@ -131,11 +109,7 @@ def _randomize(
     return labels
 
 
-def _as_inputs(
-    images: Tensor,
-    options: Images,
-    white: int,
-) -> Tensor:
+def _as_inputs(images: Tensor, options: Images, white: int) -> Tensor:
     inputs = images.to(torch.float32) / white
     # Colour first, then size.
     if options.grayscale and inputs.shape[1] == 3:
@@ -150,11 +124,7 @@ def _as_inputs(
 
 def _resize(inputs: Tensor, side: int) -> Tensor:
     scaled = functional.interpolate(
-        inputs,
-        (side, side),
-        mode="bilinear",
-        align_corners=False,
-        antialias=True,
+        inputs, (side, side), mode="bilinear", align_corners=False, antialias=True
     )
     return scaled.clamp(0, 1)
 
@@ -177,17 +147,9 @@ def _pad(inputs: Tensor, side: int) -> Tensor:
 def _standardize(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
     """Mean 0 and variance 1 of every channel over the training samples."""
     of_a_channel = (0, 2, 3)
-    mean = train.mean(
-        of_a_channel,
-        keepdim=True,
-        dtype=torch.float64,
-    )
+    mean = train.mean(of_a_channel, keepdim=True, dtype=torch.float64)
     exact = train.to(torch.float64)
-    std = exact.std(
-        of_a_channel,
-        keepdim=True,
-        correction=0,
-    )
+    std = exact.std(of_a_channel, keepdim=True, correction=0)
     # A channel without variation is only centred.
     scale = torch.where(std > 0, std, 1.0)
     train = (train - mean) / scale

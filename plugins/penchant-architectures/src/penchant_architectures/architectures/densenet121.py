@@ -39,11 +39,7 @@ def _before(layers: Layers, channels: int) -> list[nn.Module]:
     return [*normalization, layers.activation()]
 
 
-def build(
-    options: DenseNet121,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: DenseNet121, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `densenet121`."""
     smallest = 1 if options.pooling == "none" else 2**TRANSITIONS
     inputs, _, _ = image(shape, "densenet121", at_least=smallest)

@@ -6,12 +6,7 @@ import penchant
 from penchant_numerics.shapes import written
 
 
-def image(
-    shape: tuple[int, ...],
-    name: str,
-    *,
-    at_least: int = 1,
-) -> tuple[int, int, int]:
+def image(shape: tuple[int, ...], name: str, *, at_least: int = 1) -> tuple[int, int, int]:
     """Channels, height and width of an image that is large enough for the architecture `name`."""
     if len(shape) != 3:
         raise penchant.Error(

@@ -49,10 +49,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "sine": Sine,
     "linear": nn.Identity,
 }
-POOLINGS = {
-    "max": nn.MaxPool2d,
-    "average": nn.AvgPool2d,
-}
+POOLINGS = {"max": nn.MaxPool2d, "average": nn.AvgPool2d}
 
 
 def make_activation(name: str) -> nn.Module:
@@ -86,20 +83,10 @@ class Layers:
 
     def linear(self, inputs: int, outputs: int) -> nn.Linear:
         """A linear layer with nothing but a sum behind it."""
-        return nn.Linear(
-            inputs,
-            outputs,
-            bias=self._bias,
-        )
+        return nn.Linear(inputs, outputs, bias=self._bias)
 
     def convolution(
-        self,
-        inputs: int,
-        outputs: int,
-        kernel: int,
-        *,
-        stride: int = 1,
-        padding: int = 0,
+        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0
     ) -> nn.Conv2d:
         """A convolution in front of a normalization, if there are any."""
         # A batch-norm has a bias of its own.

@@ -13,11 +13,7 @@ CHANNELS = (6, 16)
 KERNEL = 5
 
 
-def build(
-    options: LeNet,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: LeNet, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `lenet`."""
     halving = options.pooling != "none"
     # Behind both convolutions at least one position must be left.

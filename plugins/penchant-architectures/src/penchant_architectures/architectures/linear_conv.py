@@ -29,11 +29,7 @@ class LinearConvolution(nn.Module):
         # One patch per position, with the same weights.
         convolution = CONVOLUTIONS[len(sides)]
         self.convolution = convolution(
-            channels,
-            options.channels,
-            options.kernel,
-            stride=options.stride,
-            bias=False,
+            channels, options.channels, options.kernel, stride=options.stride, bias=False
         )
         # The readout sees the average of each channel, or every position of it.
         features = options.channels

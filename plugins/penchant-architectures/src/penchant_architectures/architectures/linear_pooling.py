@@ -18,10 +18,7 @@ class LinearPooling(nn.Module):
     """Multiplies by phi and the prefilter m, folds the spectrum on M entries, reads with theta."""
 
     def __init__(
-        self,
-        prefilter: torch.Tensor,
-        outputs: int,
-        options: linear_models.LinearPooling,
+        self, prefilter: torch.Tensor, outputs: int, options: linear_models.LinearPooling
     ) -> None:
         super().__init__()
         inputs, device = len(prefilter), prefilter.device

@@ -11,11 +11,7 @@ from penchant_architectures.architectures.layers import Layers
 from penchant_architectures.declarations.perceptrons import Perceptron
 
 
-def build(
-    options: Perceptron,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: Perceptron, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `mlp`."""
     inputs = math.prod(shape)
     modules = Layers(options).perceptron(inputs, options.widths, outputs)

@@ -59,8 +59,7 @@ def _shortcut(layers: Layers, inputs: int, outputs: int, stride: int, kind: str)
     if kind == "padding":
         return PaddedShortcut(stride, outputs - inputs)
     return nn.Sequential(
-        layers.convolution(inputs, outputs, 1, stride=stride),
-        *layers.normalization(outputs),
+        layers.convolution(inputs, outputs, 1, stride=stride), *layers.normalization(outputs)
     )
 
 

@@ -11,11 +11,7 @@ WIDENING = (1, 2, 4, 8)  # channels of each stage, in units of those of the firs
 BLOCKS = 2  # a stage
 
 
-def build(
-    options: ResNet18,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: ResNet18, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `resnet18`."""
     return residual_network(
         options,

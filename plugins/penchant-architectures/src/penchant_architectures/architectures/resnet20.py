@@ -11,16 +11,6 @@ WIDTHS = (16, 32, 64)
 BLOCKS = 3  # a stage
 
 
-def build(
-    options: ResNet20,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: ResNet20, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `resnet20`."""
-    return residual_network(
-        options,
-        shape,
-        outputs,
-        widths=WIDTHS,
-        blocks=BLOCKS,
-    )
+    return residual_network(options, shape, outputs, widths=WIDTHS, blocks=BLOCKS)

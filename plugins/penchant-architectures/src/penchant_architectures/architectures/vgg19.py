@@ -16,12 +16,7 @@ def build(options: VGG19, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `vgg19`."""
     layers = Layers(options)
     stages, features = vgg_stages(
-        layers,
-        shape,
-        "vgg19",
-        convolutions=CONVOLUTIONS,
-        base=options.width,
-        kind=options.pooling,
+        layers, shape, "vgg19", convolutions=CONVOLUTIONS, base=options.width, kind=options.pooling
     )
     network = nn.Sequential(*stages, layers.linear(features, outputs))
     return initialise(network, options, kaiming_normal)

@@ -20,13 +20,7 @@ TOKEN_STD = 0.02
 class Attention(nn.Module):
     """Self-attention of several heads, written out: fused kernels have no second derivative."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        bias: bool,
-    ) -> None:
+    def __init__(self, width: int, heads: int, *, bias: bool) -> None:
         super().__init__()
         self.heads = heads
         self.queries_keys_values = nn.Linear(width, 3 * width, bias=bias)
@@ -68,15 +62,7 @@ class Residual(nn.Module):
 class Tokens(nn.Module):
     """One token per patch behind a class token, each with its learned position added."""
 
-    def __init__(
-        self,
-        channels: int,
-        patch: int,
-        count: int,
-        width: int,
-        *,
-        bias: bool,
-    ) -> None:
+    def __init__(self, channels: int, patch: int, count: int, width: int, *, bias: bool) -> None:
         super().__init__()
         self.patches = nn.Conv2d(channels, width, patch, stride=patch, bias=bias)
         device = self.patches.weight.device
@@ -103,11 +89,7 @@ class ClassToken(nn.Module):
         return tokens[:, 0]
 
 
-def build(
-    options: VisionTransformer,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: VisionTransformer, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `vit`."""
     channels, height, width = image(shape, "vit")
     patch = options.patch
@@ -132,10 +114,7 @@ def build(
 def _layer(options: VisionTransformer) -> list[nn.Module]:
     attention = Attention(options.width, options.heads, bias=options.bias)
     perceptron = Layers(options).perceptron(options.width, (options.hidden,), options.width)
-    return [
-        Residual(*_norm(options), attention),
-        Residual(*_norm(options), *perceptron),
-    ]
+    return [Residual(*_norm(options), attention), Residual(*_norm(options), *perceptron)]
 
 
 def _norm(options: VisionTransformer) -> list[nn.Module]:

@@ -40,9 +40,7 @@ class LeNet(LayeredNetwork):
 
     pooling: str = penchant.option("max", OF_POOLING, choices=POOLINGS)
     widths: tuple[int, ...] = penchant.option(
-        (120, 84),
-        "units of each hidden linear layer",
-        at_least=1,
+        (120, 84), "units of each hidden linear layer", at_least=1
     )
     activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", OF_NORMALIZATION, choices=NORMALIZATIONS)
@@ -70,9 +68,7 @@ class VGG11(LayeredNetwork):
     width: int = penchant.option(64, OF_VGG_WIDTH, at_least=1)
     # The classifier behind the convolutions.
     classifier: tuple[int, ...] = penchant.option(
-        (512, 512),
-        "units of each hidden linear layer",
-        at_least=1,
+        (512, 512), "units of each hidden linear layer", at_least=1
     )
     dropout: float = penchant.option(
         0.0,
@@ -131,11 +127,7 @@ class ResNet18(LayeredNetwork):
     )
     # How blocks are joined and read out.
     pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
-    shortcut: str = penchant.option(
-        "convolution",
-        OF_SHORTCUT,
-        choices=("convolution", "padding"),
-    )
+    shortcut: str = penchant.option("convolution", OF_SHORTCUT, choices=("convolution", "padding"))
     # What they are made of.
     activation: str = penchant.option("relu", OF_RESIDUAL_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("batch", OF_RESIDUAL_NORMALIZATION, choices=NORMALIZATIONS)
@@ -157,11 +149,7 @@ class ResNet20(LayeredNetwork):
 
     # How blocks are joined and read out.
     pooling: str = penchant.option("average", OF_FINAL_POOLING, choices=("average", "none"))
-    shortcut: str = penchant.option(
-        "padding",
-        OF_SHORTCUT,
-        choices=("padding", "convolution"),
-    )
+    shortcut: str = penchant.option("padding", OF_SHORTCUT, choices=("padding", "convolution"))
     # What they are made of.
     activation: str = penchant.option("relu", OF_RESIDUAL_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("batch", OF_RESIDUAL_NORMALIZATION, choices=NORMALIZATIONS)
@@ -183,14 +171,10 @@ class DenseNet121(LayeredNetwork):
     target = "penchant_architectures.architectures.densenet121:build"
 
     width: int = penchant.option(
-        64,
-        "channels of the stem; every dense layer adds half as many",
-        at_least=2,
+        64, "channels of the stem; every dense layer adds half as many", at_least=2
     )
     pooling: str = penchant.option(
-        "average",
-        f"in the transitions; {OF_POOLING}",
-        choices=("average", "none"),
+        "average", f"in the transitions; {OF_POOLING}", choices=("average", "none")
     )
     activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("batch", OF_NORMALIZATION, choices=NORMALIZATIONS)

@@ -28,9 +28,7 @@ class LayeredNetwork(penchant.Architecture):
         choices=("default", "gaussian"),
     )
     weight_std: float | None = penchant.option(
-        None,
-        "standard deviation of gaussian weights; None: 1",
-        above=0,
+        None, "standard deviation of gaussian weights; None: 1", above=0
     )
 
     def __attrs_post_init__(self) -> None:

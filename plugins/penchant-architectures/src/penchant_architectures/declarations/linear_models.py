@@ -37,17 +37,13 @@ class LinearPooling(penchant.Architecture):
         choices=("none", "average", "low-pass"),
     )
     response: Any = penchant.option(
-        None,
-        "m itself instead of a named prefilter, one number per input",
-        array=True,
+        None, "m itself instead of a named prefilter, one number per input", array=True
     )
     # Initialisation.
     theta_std: float = penchant.option(1.0, "standard deviation of theta", above=0)
     phi_std: float = penchant.option(1.0, "standard deviation of phi", above=0)
     activation: str = penchant.option(
-        "linear",
-        "relu: the non-linear model of pooling",
-        choices=("linear", "relu"),
+        "linear", "relu: the non-linear model of pooling", choices=("linear", "relu")
     )
 
     def __attrs_post_init__(self) -> None:
@@ -90,12 +86,8 @@ class LinearConvolution(penchant.Architecture):
     )
     # Initialisation.
     weight_std: float = penchant.option(
-        1.0,
-        "standard deviation of the convolution's weights: s_w",
-        above=0,
+        1.0, "standard deviation of the convolution's weights: s_w", above=0
     )
     readout_std: float = penchant.option(
-        1.0,
-        "standard deviation of the readout's weights: s_p",
-        above=0,
+        1.0, "standard deviation of the readout's weights: s_p", above=0
     )

@@ -40,9 +40,7 @@ class Perceptron(LayeredNetwork):
     target = "penchant_architectures.architectures.mlp:build"
 
     widths: tuple[int, ...] = penchant.option(
-        (500, 500, 500),
-        "units of each hidden layer",
-        at_least=1,
+        (500, 500, 500), "units of each hidden layer", at_least=1
     )
     activation: str = penchant.option("relu", OF_ACTIVATION, choices=ACTIVATIONS)
     normalization: str = penchant.option("none", OF_NORMALIZATION, choices=NORMALIZATIONS)

@@ -128,9 +128,7 @@ class CrossClass(penchant.Probe):
         choices=("subtraction", "projection"),
     )
     exact_limit: int = penchant.option(
-        8192,
-        "samples x classes up to which the spectrum is exact (Gram matrix)",
-        at_least=0,
+        8192, "samples x classes up to which the spectrum is exact (Gram matrix)", at_least=0
     )
     lanczos_steps: int = penchant.option(256, "Lanczos steps M of a density", at_least=2)
     starts: int = penchant.option(2, STARTS, at_least=1)

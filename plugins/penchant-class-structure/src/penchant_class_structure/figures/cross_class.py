@@ -51,10 +51,7 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Leading eigenvalues, log spectra with knockouts (figure 5), components over panels (6)."""
-    figures = {
-        "eigenvalues": eigenvalues(result),
-        "log-spectra": knockouts(result),
-    }
+    figures = {"eigenvalues": eigenvalues(result), "log-spectra": knockouts(result)}
     if "panel-steps" in result.arrays:
         figures["panels"] = panels(result)
     return figures
@@ -69,37 +66,19 @@ def knockouts(result: penchant.Result) -> Figure:
         if f"density-{component}" in result.arrays
     }
     figure = Figure(figsize=(6.4, 1.5 * len(shown) + 1.2))
-    axes = figure.subplots(
-        len(shown),
-        1,
-        sharex=True,
-        sharey=True,
-    )
+    axes = figure.subplots(len(shown), 1, sharex=True, sharey=True)
 
     # one scale for all panels: a bump that is gone is seen to be gone
     highest = max(result.arrays[f"density-{component}"].max() for component in shown)
     for panel, (component, title) in zip(axes, shown.items()):
         density = result.arrays[f"density-{component}"]
         floor = highest * _DECADES
-        panel.semilogy(
-            grid,
-            np.maximum(density, floor),
-            color=BLUE,
-            linewidth=1.2,
-        )
+        panel.semilogy(grid, np.maximum(density, floor), color=BLUE, linewidth=1.2)
         stderr = result.arrays.get(f"density-{component}-stderr")
         if stderr is not None:
             low = np.maximum(density - 2 * stderr, floor)
-            panel.fill_between(
-                grid,
-                low,
-                np.maximum(density + 2 * stderr, floor),
-                alpha=0.3,
-            )
-        panel.set(
-            ylim=(floor, highest * 3),
-            ylabel="density",
-        )
+            panel.fill_between(grid, low, np.maximum(density + 2 * stderr, floor), alpha=0.3)
+        panel.set(ylim=(floor, highest * 3), ylabel="density")
         panel.set_title(title, fontsize=9)
     log_ticks(*axes)
     axes[-1].set_xlabel(_log_label(result))
@@ -125,33 +104,14 @@ def eigenvalues(result: penchant.Result) -> Figure:
     classes = len(result.arrays["eigenvalues-class"])
     shown = min(len(spectrum), 2 * classes**2)
     positions = np.arange(1, shown + 1)
-    axes.loglog(
-        positions,
-        spectrum[:shown],
-        ".-",
-        color=BLUE,
-        linewidth=0.8,
-        label="G",
-    )
+    axes.loglog(positions, spectrum[:shown], ".-", color=BLUE, linewidth=0.8, label="G")
     _mark_components(axes, result, smallest=spectrum[0] * 1e-12, last=shown)
     position = result.quantities["outliers"].value
     gap = f"largest gap: {position:.0f} (C = {classes})"
-    axes.axvline(
-        position + 0.5,
-        color=FAINT,
-        linestyle=":",
-        label=gap,
-    )
-    axes.set(
-        xlabel="rank",
-        ylabel="eigenvalue",
-    )
+    axes.axvline(position + 0.5, color=FAINT, linestyle=":", label=gap)
+    axes.set(xlabel="rank", ylabel="eigenvalue")
     log_ticks(axes)
-    figure.legend(
-        loc="outside lower center",
-        ncols=3,
-        fontsize=8,
-    )
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
     return captioned(
         figure,
         f"The largest gap is after {position:.0f} eigenvalues; C = {classes}, "
@@ -166,24 +126,12 @@ def _mark_components(axes: Axes, result: penchant.Result, *, smallest: float, la
         values = result.arrays[f"eigenvalues-{name}"]
         values = values[values > smallest]
         positions = np.arange(1, len(values) + 1)
-        axes.loglog(
-            positions,
-            values,
-            "o",
-            markersize=4,
-            color=colour,
-            label=label,
-        )
+        axes.loglog(positions, values, "o", markersize=4, color=colour, label=label)
 
     # classes have a bulk each: marks at the right edge
     within = result.arrays["within-average"]
     axes.loglog(
-        np.full(len(within), last),
-        within,
-        "_",
-        markersize=10,
-        color=RED,
-        label="within-average",
+        np.full(len(within), last), within, "_", markersize=10, color=RED, label="within-average"
     )
 
 
@@ -211,13 +159,7 @@ def panels(result: penchant.Result) -> Figure:
         axes[len(numbers) - 1, column].set_xlabel(_log_label(result), fontsize=9)
     figure.supylabel("density", fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=5,
-        fontsize=8,
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
     return captioned(
         figure,
         "Rows: training steps. Columns: training samples per class; points are "
@@ -232,13 +174,7 @@ def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
     grid, density = arrays["panel-grid"][number], arrays["panel-density"][number]
     epsilon = result.options.get("epsilon", 1e-5)
     floor = density.max() * _DECADES
-    axes.semilogy(
-        grid,
-        np.maximum(density, floor),
-        color=BLUE,
-        linewidth=0.9,
-        label="G",
-    )
+    axes.semilogy(grid, np.maximum(density, floor), color=BLUE, linewidth=0.9, label="G")
 
     # eigenvalues of the means, in rows at the bottom
     classes = arrays["panel-top"].shape[1]
@@ -252,14 +188,7 @@ def _panel(axes: Axes, result: penchant.Result, number: int) -> None:
     for height, (values, colour, label) in enumerate(groups):
         positions = np.log(values[values > 0] + epsilon)
         level = np.full(len(positions), floor * 10 ** (1 + 1.3 * height))
-        axes.plot(
-            positions,
-            level,
-            "o",
-            markersize=3,
-            color=colour,
-            label=label,
-        )
+        axes.plot(positions, level, "o", markersize=3, color=colour, label=label)
     axes.set_ylim(floor, density.max() * 3)
     samples, step = int(arrays["panel-samples"][number]), int(arrays["panel-steps"][number])
     axes.set_title(f"{samples} samples, step {step}", fontsize=8)

@@ -8,25 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, captioned, log_ticks
 
-COLOURS = {
-    "hessian": BLUE,
-    "gauss-newton": ORANGE,
-    "residual": GREEN,
-}
-TITLES = {
-    "hessian": "Hessian",
-    "gauss-newton": "G (Gauss-Newton)",
-    "residual": "E = Hessian - G",
-}
+COLOURS = {"hessian": BLUE, "gauss-newton": ORANGE, "residual": GREEN}
+TITLES = {"hessian": "Hessian", "gauss-newton": "G (Gauss-Newton)", "residual": "E = Hessian - G"}
 _DECADES = 1e-9  # of its maximum: where a density is cut off
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Spectra (figures 3, 4, 14), what deflation does (17), and the tail of E (16)."""
-    figures = {
-        "spectra": spectra(result),
-        "bulk": spectra(result, zoom=True),
-    }
+    figures = {"spectra": spectra(result), "bulk": spectra(result, zoom=True)}
     if "density-undeflated" in result.arrays:
         figures["deflation"] = deflation(result)
     if _prefixes(result, "log-grid"):
@@ -55,21 +44,10 @@ def spectra(result: penchant.Result, *, zoom: bool = False) -> Figure:
     prefixes = _prefixes(result, "density-grid")
     names = [name for name in COLOURS if f"density-{name}" in result.arrays]
     figure = Figure(figsize=(5.2 * len(prefixes), 2.0 * len(names) + 1.0))
-    axes = figure.subplots(
-        len(names),
-        len(prefixes),
-        squeeze=False,
-        sharex="col",
-    )
+    axes = figure.subplots(len(names), len(prefixes), squeeze=False, sharex="col")
     for column, prefix in enumerate(prefixes):
         for row, name in enumerate(names):
-            _density(
-                axes[row, column],
-                result,
-                prefix,
-                name,
-                zoom=zoom,
-            )
+            _density(axes[row, column], result, prefix, name, zoom=zoom)
         log_ticks(*axes[:, column])
         axes[0, column].set_title(_samples(result, prefix))
         axes[-1, column].set_xlabel("eigenvalue")
@@ -91,27 +69,14 @@ def _density(axes: Axes, result: penchant.Result, prefix: str, name: str, *, zoo
     axes.set_ylabel(f"density, {TITLES[name]}", fontsize=8)
 
     # E has no leading eigenvalues
-    suffix = {
-        "hessian": "",
-        "gauss-newton": "-gauss-newton",
-    }.get(name)
+    suffix = {"hessian": "", "gauss-newton": "-gauss-newton"}.get(name)
     top = result.arrays.get(f"{prefix}top-eigenvalues{suffix}") if suffix is not None else None
     if top is not None and not zoom:
         # marks under the bumps that they make
         heights = np.full(len(top), floor * 6)
         label = f"{len(top)} leading"
-        axes.plot(
-            top,
-            heights,
-            "|",
-            markersize=11,
-            color="black",
-            label=label,
-        )
-        axes.legend(
-            fontsize=8,
-            loc="upper right",
-        )
+        axes.plot(top, heights, "|", markersize=11, color="black", label=label)
+        axes.legend(fontsize=8, loc="upper right")
 
 
 def _curve(
@@ -123,12 +88,7 @@ def _curve(
     colour: str,
 ) -> None:
     """A density above a floor, with two standard errors."""
-    axes.semilogy(
-        grid,
-        np.maximum(density, floor),
-        color=colour,
-        linewidth=1.2,
-    )
+    axes.semilogy(grid, np.maximum(density, floor), color=colour, linewidth=1.2)
     if stderr is not None:
         low, high = density - 2 * stderr, density + 2 * stderr
         axes.fill_between(
@@ -144,17 +104,9 @@ def _curve(
 def deflation(result: penchant.Result) -> Figure:
     """The density without and with deflation, one under the other on one axis."""
     figure = Figure(figsize=(6.4, 4.6))
-    axes = figure.subplots(
-        2,
-        1,
-        sharex=True,
-        sharey=True,
-    )
+    axes = figure.subplots(2, 1, sharex=True, sharey=True)
     grid = result.arrays["density-grid"]
-    names = {
-        "undeflated": "not deflated",
-        "hessian": "leading eigenvalues deflated",
-    }
+    names = {"undeflated": "not deflated", "hessian": "leading eigenvalues deflated"}
 
     # aligned panels: the same axes
     highest = max(result.arrays[f"density-{name}"].max() for name in names)
@@ -162,10 +114,7 @@ def deflation(result: penchant.Result) -> Figure:
         density = result.arrays[f"density-{name}"]
         stderr = result.arrays.get(f"density-{name}-stderr")
         _curve(panel, grid, density, stderr, highest * _DECADES, BLUE)
-        panel.set(
-            ylim=(highest * _DECADES, highest * 3),
-            ylabel="density",
-        )
+        panel.set(ylim=(highest * _DECADES, highest * 3), ylabel="density")
         panel.set_title(title, fontsize=9)
     log_ticks(*axes)
     axes[-1].set_xlabel("eigenvalue")
@@ -181,11 +130,7 @@ def tail(result: penchant.Result) -> Figure:
     for panel, prefix in zip(axes, prefixes):
         _signs(panel, result, prefix)
         _line(panel, result, prefix)
-        panel.set(
-            xlabel="|eigenvalue|",
-            ylabel="density",
-            title=_samples(result, prefix),
-        )
+        panel.set(xlabel="|eigenvalue|", ylabel="density", title=_samples(result, prefix))
         log_ticks(panel)
         panel.legend(fontsize=8)
     caption = "Densities of positive and negative eigenvalues of E, and the line fitted to both."
@@ -202,13 +147,7 @@ def _signs(axes: Axes, result: penchant.Result, prefix: str) -> None:
         shown = (values > 0) & (density > whole.max() * 1e-6)
         # gaps between bumps stay gaps
         positions = np.where(shown, values, np.nan)
-        axes.loglog(
-            positions,
-            density / positions,
-            color=colour,
-            linewidth=0.9,
-            label=name,
-        )
+        axes.loglog(positions, density / positions, color=colour, linewidth=0.9, label=name)
 
 
 def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
@@ -217,14 +156,7 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
         return
     positions = result.arrays[f"{prefix}tail-grid"]
     density = result.arrays[f"{prefix}tail-density"]
-    axes.loglog(
-        np.exp(positions),
-        density,
-        "o",
-        markersize=4,
-        color=BLUE,
-        label="both, bins",
-    )
+    axes.loglog(np.exp(positions), density, "o", markersize=4, color=BLUE, label="both, bins")
 
     # the label says what a semicircle would have
     slope = result.quantities[f"{prefix}tail-exponent"]
@@ -236,10 +168,4 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
         f"(exponential {exponential:.2f})"
     )
     fitted = np.exp(line[1] + line[0] * positions)
-    axes.loglog(
-        np.exp(positions),
-        fitted,
-        "--",
-        color="black",
-        label=label,
-    )
+    axes.loglog(np.exp(positions), fitted, "--", color="black", label=label)

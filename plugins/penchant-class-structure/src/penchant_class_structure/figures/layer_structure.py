@@ -46,12 +46,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             result, "features", "features-without-class", what="class means"
         ),
         "features-scree": scree(result, "features"),
-        "errors-knockout": knockout(
-            result,
-            "errors",
-            "errors-without-class",
-            what="class means",
-        ),
+        "errors-knockout": knockout(result, "errors", "errors-without-class", what="class means"),
         "errors-cross-knockout": knockout(
             result,
             "errors-without-class",
@@ -95,12 +90,7 @@ def knockout(result: penchant.Result, name: str, left: str, *, what: str) -> Fig
     for panel, layer, before, after in rows:
         _before_and_after(panel, before, after, count)
         panel.set_title(f"layer {layer}", fontsize=8)
-        panel.set(
-            xlim=(-0.05, 1.05),
-            ylim=(-0.05, 1.05),
-            xticks=(0, 0.5, 1),
-            yticks=(0, 0.5, 1),
-        )
+        panel.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
         panel.tick_params(labelsize=7)
     axes[0].set_ylabel("log before, scaled", fontsize=8)
     axes[0].set_xlabel("log after, scaled", fontsize=8)
@@ -115,40 +105,16 @@ def _before_and_after(axes: Axes, before: np.ndarray, after: np.ndarray, count: 
     shown = (before > _SMALLEST * before[0]) & (after > _SMALLEST * before[0])
     x, y = np.log(after[shown]), np.log(before[shown])
     if len(x) < 2:
-        axes.text(
-            0.5,
-            0.5,
-            "nothing is left",
-            ha="center",
-            va="center",
-            fontsize=8,
-        )
+        axes.text(0.5, 0.5, "nothing is left", ha="center", va="center", fontsize=8)
         return
 
     # both axes have one scale, so that the diagonal means unchanged
     low, high = min(x.min(), y.min()), max(x.max(), y.max())
     scale = (high - low) or 1.0
     x, y = (x - low) / scale, (y - low) / scale
-    axes.plot(
-        [0, 1],
-        [0, 1],
-        color="black",
-        linewidth=0.8,
-    )
-    axes.plot(
-        x[count:],
-        y[count:],
-        ".",
-        markersize=3,
-        color=ORANGE,
-    )
-    axes.plot(
-        x[:count],
-        y[:count],
-        ".",
-        markersize=6,
-        color=BLUE,
-    )
+    axes.plot([0, 1], [0, 1], color="black", linewidth=0.8)
+    axes.plot(x[count:], y[count:], ".", markersize=3, color=ORANGE)
+    axes.plot(x[:count], y[:count], ".", markersize=6, color=BLUE)
 
 
 def scree(result: penchant.Result, name: str) -> Figure:
@@ -166,30 +132,15 @@ def scree(result: penchant.Result, name: str) -> Figure:
         # the whisker: how equal the eigenvalues of the class component are
         positive = component[component > _SMALLEST * component[0]]
         if len(positive) > 1:
-            panel.vlines(
-                0.6,
-                positive[-1],
-                positive[1],
-                color="black",
-                linewidth=1.2,
-            )
-        panel.set(
-            xscale="log",
-            yscale="log",
-        )
+            panel.vlines(0.6, positive[-1], positive[1], color="black", linewidth=1.2)
+        panel.set(xscale="log", yscale="log")
         log_ticks(panel)
         panel.set_title(f"layer {layer}", fontsize=8)
         panel.tick_params(labelsize=7)
     axes[0].set_ylabel("eigenvalue", fontsize=8)
     axes[0].set_xlabel("rank", fontsize=8)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=3,
-        fontsize=8,
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
     return captioned(
         figure,
         "The whisker spans the second largest to the smallest eigenvalue of the class component.",
@@ -202,14 +153,7 @@ def _points(
 ) -> None:
     shown = values > _SMALLEST * values[0]
     positions = np.arange(1, len(values) + 1)[shown]
-    axes.plot(
-        positions,
-        values[shown],
-        marker,
-        markersize=size,
-        color=colour,
-        label=label,
-    )
+    axes.plot(positions, values[shown], marker, markersize=size, color=colour, label=label)
 
 
 def depth(result: penchant.Result) -> Figure:
@@ -218,41 +162,22 @@ def depth(result: penchant.Result) -> Figure:
     axes = figure.subplots(1, 2)
     names = result.labels["layers"]
     positions = np.arange(len(names))
-    titles = {
-        "separation": "separation",
-        "whitening": "whitening: 2nd largest / smallest",
-    }
+    titles = {"separation": "separation", "whitening": "whitening: 2nd largest / smallest"}
     for panel, (statistic, ylabel) in zip(axes, titles.items()):
         curves = {}
         for kind in ("features", "errors"):
             values = result.arrays[f"{statistic}-{kind}-by-layer"]
             null = result.arrays.get(f"{statistic}-{kind}-null")
             curves[kind] = Curve(values, null=null)
-        by_index(
-            positions,
-            curves,
-            xlabel="layer",
-            ylabel=ylabel,
-            axes=panel,
-        )
+        by_index(positions, curves, xlabel="layer", ylabel=ylabel, axes=panel)
         panel.get_legend().remove()
         panel.set_yscale("log")
         panel.set_xticks(positions, names)
         panel.tick_params(labelsize=7)
-    axes[0].axhline(
-        1,
-        color=FAINT,
-        linewidth=0.8,
-    )
+    axes[0].axhline(1, color=FAINT, linewidth=0.8)
     log_ticks(*axes)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=4,
-        fontsize=8,
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     return captioned(
         figure,
         "Class means are separated if the separation is above 1; null: permuted classes.",

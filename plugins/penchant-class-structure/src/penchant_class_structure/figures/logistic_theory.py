@@ -15,10 +15,7 @@ _PAIRS = {
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Measured eigenvalues beside theory; what changes with the separation."""
-    return {
-        "spectrum": spectra(result),
-        "separation": sweep(result),
-    }
+    return {"spectrum": spectra(result), "separation": sweep(result)}
 
 
 def spectra(result: penchant.Result) -> Figure:
@@ -30,25 +27,9 @@ def spectra(result: penchant.Result) -> Figure:
         values = result.arrays[spectrum]
         steps = np.repeat(result.arrays[expected], counts)
         positions = np.arange(1, len(values) + 1)
-        panel.plot(
-            positions,
-            values,
-            ".",
-            color=BLUE,
-            label="sample",
-        )
-        panel.plot(
-            positions,
-            steps,
-            color=ORANGE,
-            drawstyle="steps-mid",
-            label="theorem 8.1",
-        )
-        panel.set(
-            xlabel="rank",
-            ylabel="eigenvalue of G",
-            title=title,
-        )
+        panel.plot(positions, values, ".", color=BLUE, label="sample")
+        panel.plot(positions, steps, color=ORANGE, drawstyle="steps-mid", label="theorem 8.1")
+        panel.set(xlabel="rank", ylabel="eigenvalue of G", title=title)
         panel.legend()
     return captioned(
         figure,

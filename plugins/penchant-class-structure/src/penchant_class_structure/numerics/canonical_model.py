@@ -41,27 +41,14 @@ def theory(classes: int, separation: float, alpha: float) -> Tensor:
     # what all non-zero eigenvalues have in common
     r = 2 - alpha * C / (C - 1)
     values = [s * (1 - alpha) + r, s / C + r, r, 0.0]
-    return (
-        torch.tensor(
-            values,
-            device="cpu",
-            dtype=torch.float64,
-        )
-        * alpha
-        / (C - 1)
-    )
+    return torch.tensor(values, device="cpu", dtype=torch.float64) * alpha / (C - 1)
 
 
 def symmetric_probabilities(labels: Tensor, classes: int, alpha: float) -> Tensor:
     """P (n, C): 1 - a for a sample's class, a / (C - 1) for every other."""
     shape = (len(labels), classes)
     other = alpha / (classes - 1)
-    p = torch.full(
-        shape,
-        other,
-        device=labels.device,
-        dtype=torch.float64,
-    )
+    p = torch.full(shape, other, device=labels.device, dtype=torch.float64)
     return p.scatter(1, labels[:, None], 1 - alpha)
 
 
@@ -98,11 +85,7 @@ def mean_and_stderr(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
     Classes have fixed sizes, so only the spread inside them counts.
     """
-    variance = torch.zeros(
-        values.shape[1],
-        device=values.device,
-        dtype=values.dtype,
-    )
+    variance = torch.zeros(values.shape[1], device=values.device, dtype=values.dtype)
 
     # samples of one class are independent draws
     for label in labels.unique():

@@ -94,12 +94,7 @@ def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
 
 
 @torch.no_grad()
-def network_outputs(
-    outputs: Outputs,
-    inputs: Tensor,
-    *,
-    batch: int | None = None,
-) -> Tensor:
+def network_outputs(outputs: Outputs, inputs: Tensor, *, batch: int | None = None) -> Tensor:
     """Outputs of all samples.
 
     Args:
@@ -162,10 +157,7 @@ def mean_gradients(
         chosen = torch.nonzero(labels == c).flatten()
         others = [k for k in range(count) if k != c]
         rows = torch.empty(
-            count,
-            outputs.layout.size,
-            device=inputs.device,
-            dtype=outputs.layout.dtype,
+            count, outputs.layout.size, device=inputs.device, dtype=outputs.layout.dtype
         )
         p = weights.probabilities[chosen]
         cotangents = _cotangents(p, within[chosen], others)
@@ -251,10 +243,6 @@ def pulled_back(
         put = outputs.layout.add_ if number else outputs.layout.write_
         for row, each in zip(rows, u):
             pulled = torch.autograd.grad(
-                made,
-                leaves,
-                each,
-                retain_graph=True,
-                materialize_grads=True,
+                made, leaves, each, retain_graph=True, materialize_grads=True
             )
             put(row, pulled)

@@ -208,10 +208,7 @@ def _on_host(scatter: ClassScatter) -> ClassScatter:
 
 
 def disagreement(
-    network: nn.Module,
-    layers: Mapping[str, nn.Module],
-    inputs: Tensor,
-    means: Mapping[str, Tensor],
+    network: nn.Module, layers: Mapping[str, nn.Module], inputs: Tensor, means: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Share of samples whose nearest class mean is not the class that the network gives.
 

@@ -56,11 +56,7 @@ class Decomposition:
         # sums over the samples of each class
         weighted = rows.reshape(len(rows), -1, self.classes) * self.within
         shape = (len(rows), self.classes, self.classes)
-        zeros = torch.zeros(
-            shape,
-            device=rows.device,
-            dtype=rows.dtype,
-        )
+        zeros = torch.zeros(shape, device=rows.device, dtype=rows.dtype)
         return zeros.index_add(1, self.labels, weighted)
 
     def spread(self, coefficients: Tensor) -> Tensor:
@@ -70,29 +66,17 @@ class Decomposition:
 
     def class_rows(self) -> Tensor:
         """The class vectors (C, n C): V times row c is -sqrt(w_c) g_c."""
-        units = torch.eye(
-            self.classes,
-            device=self.across.device,
-            dtype=self.across.dtype,
-        )
+        units = torch.eye(self.classes, device=self.across.device, dtype=self.across.dtype)
         return self.spread(units[:, :, None] * self.across)
 
     def cross_rows(self) -> Tensor:
         """Rows that V takes to all g_{c,c'} - g_c with c' != c, times the root of its weight."""
-        off = ~torch.eye(
-            self.classes,
-            device=self.across.device,
-            dtype=torch.bool,
-        )
+        off = ~torch.eye(self.classes, device=self.across.device, dtype=torch.bool)
         return self.project(self.spread(self._units()[off.flatten()]), "cross")
 
     def diagonal_rows(self) -> Tensor:
         """The a_{c,c} (C, n C)."""
-        own = torch.eye(
-            self.classes,
-            device=self.across.device,
-            dtype=torch.bool,
-        )
+        own = torch.eye(self.classes, device=self.across.device, dtype=torch.bool)
         return self.spread(self._units()[own.flatten()])
 
     def mean_row(self) -> Tensor:
@@ -139,11 +123,7 @@ class Decomposition:
         """
         size = self.classes**2
         shape = (size, self.classes, self.classes)
-        units = torch.eye(
-            size,
-            device="cpu",
-            dtype=M.dtype,
-        ).reshape(shape)
+        units = torch.eye(size, device="cpu", dtype=M.dtype).reshape(shape)
         across = self.across.to("cpu", M.dtype)
 
         # components are projections in the span of the means, too
@@ -158,21 +138,13 @@ class Decomposition:
         """Coefficients (C^2, C, C) of one a_{c,c'} each."""
         size = self.classes**2
         gram = self.space.gram
-        units = torch.eye(
-            size,
-            device=gram.device,
-            dtype=gram.dtype,
-        )
+        units = torch.eye(size, device=gram.device, dtype=gram.dtype)
         return units.reshape(size, self.classes, self.classes)
 
 
 def _component(coefficients: Tensor, component: str, across: Tensor) -> Tensor:
     """The coefficients (k, C, C) of a vector's component in a subspace of the span of all means."""
-    own = torch.eye(
-        len(across),
-        device=coefficients.device,
-        dtype=coefficients.dtype,
-    )
+    own = torch.eye(len(across), device=coefficients.device, dtype=coefficients.dtype)
     if component == "diagonal":
         return coefficients * own
 
@@ -182,11 +154,7 @@ def _component(coefficients: Tensor, component: str, across: Tensor) -> Tensor:
 
 
 def streamed_pair_products(
-    network: nn.Module,
-    inputs: Tensor,
-    weights: CrossClassWeights,
-    *,
-    held: int | None = None,
+    network: nn.Module, inputs: Tensor, weights: CrossClassWeights, *, held: int | None = None
 ) -> Tensor:
     """M without K, by gradients class after class.
 
@@ -240,14 +208,7 @@ def _products_of_means(
 ) -> Tensor:
     """Inner products (C^2, C^2) of the means in some parameters, of `width` classes at a time."""
     classes = len(weights.pairs)
-    M = torch.zeros(
-        classes,
-        classes,
-        classes,
-        classes,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    M = torch.zeros(classes, classes, classes, classes, device="cpu", dtype=torch.float64)
     for start in range(0, classes, width):
         held: dict[int, Tensor] = {}
         for c, rows in _columns(network, inputs, weights, range(start, classes), parameters):
@@ -270,12 +231,7 @@ def _columns(
 ) -> Iterator[tuple[int, Tensor]]:
     """Rows sqrt(w_{c,c'}) g_{c,c'} (C, parameters), class after class."""
     gradients = mean_gradients(
-        network,
-        inputs,
-        weights.labels,
-        weights=weights,
-        classes=classes,
-        parameters=parameters,
+        network, inputs, weights.labels, weights=weights, classes=classes, parameters=parameters
     )
     for c, means in gradients:
         yield c, means.mul_(weights.pairs[c].sqrt().to(means)[:, None])
@@ -286,11 +242,7 @@ class WithoutComponent(Operator):
 
     def __init__(self, decomposition: Decomposition, component: str) -> None:
         gram = decomposition.space.gram
-        super().__init__(
-            gram.size,
-            device=gram.device,
-            dtype=gram.dtype,
-        )
+        super().__init__(gram.size, device=gram.device, dtype=gram.dtype)
         self.gram = gram
         self._decomposition = decomposition
         self._component_name = component
@@ -310,11 +262,7 @@ class WithoutSpan(Operator):
     """
 
     def __init__(self, gram: Operator, u: Tensor) -> None:
-        super().__init__(
-            gram.size,
-            device=gram.device,
-            dtype=gram.dtype,
-        )
+        super().__init__(gram.size, device=gram.device, dtype=gram.dtype)
         self.gram = gram
         images = gram.rows(u).double()  # (r, n C), u K
         values, vectors = torch.linalg.eigh(u.double() @ images.T)

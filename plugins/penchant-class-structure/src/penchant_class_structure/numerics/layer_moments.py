@@ -95,11 +95,7 @@ class Layers:
 
 
 def layer_moments(
-    network: nn.Module,
-    inputs: Tensor,
-    labellings: Sequence[Tensor],
-    *,
-    largest: int,
+    network: nn.Module, inputs: Tensor, labellings: Sequence[Tensor], *, largest: int
 ) -> Layers:
     """Moments of all linear layers and convolutions.
 
@@ -211,11 +207,7 @@ class _Passes:
 
         # errors towards one class at a time
         classes = p.shape[1]
-        units = torch.eye(
-            classes,
-            device=p.device,
-            dtype=p.dtype,
-        )
+        units = torch.eye(classes, device=p.device, dtype=p.dtype)
         for other in range(classes)[:first]:
             errors = self._errors(passed, p - units[other])
             for name in passed.layers:
@@ -243,10 +235,7 @@ class _Passes:
 
     @torch.no_grad()
     def _layer_errors(
-        self,
-        passed: LayerPass,
-        name: str,
-        errors: Sequence[Tensor | None],
+        self, passed: LayerPass, name: str, errors: Sequence[Tensor | None]
     ) -> Tensor:
         """Errors of a layer, (n, t, o), in double precision."""
         layer = self.layers[name]
@@ -265,12 +254,7 @@ class _Passes:
         product = left.to(own).T @ right.to(own)
         return product.to(self.wide)
 
-    def _add_features(
-        self,
-        layer: LayerMoments,
-        h: Tensor,
-        labellings: Sequence[Tensor],
-    ) -> None:
+    def _add_features(self, layer: LayerMoments, h: Tensor, labellings: Sequence[Tensor]) -> None:
         """Add what a layer saw, (n, t, d)."""
         positions = h.shape[1]
         rows = h.flatten(0, 1)
@@ -310,11 +294,7 @@ class _Passes:
         C = self.p.shape[1]
 
         def zeros(*shape: int) -> Tensor:
-            return torch.zeros(
-                *shape,
-                device=weight.device,
-                dtype=weight.dtype,
-            )
+            return torch.zeros(*shape, device=weight.device, dtype=weight.dtype)
 
         sums = []
         for pairs in self.pairs:

@@ -53,11 +53,7 @@ def feature_rows(sums: ClassSums) -> Tensor:
 def error_rows(sums: ClassSums) -> tuple[Tensor, Tensor]:
     """Rows of the class (C, o) and cross-class (C (C - 1), o) components of the errors."""
     means, cross = sums.error_means()
-    off = ~torch.eye(
-        len(means),
-        device="cpu",
-        dtype=torch.bool,
-    )
+    off = ~torch.eye(len(means), device="cpu", dtype=torch.bool)
 
     # a class weighs what its pairs with other classes weigh
     class_weights = (sums.weights * off).sum(1)
@@ -169,10 +165,7 @@ def weight_spectra(
 def null_draws(layer: LayerMoments) -> dict[str, list[float]]:
     """Separations and whitenings of permuted classes, one for each permutation."""
     draws: dict[str, list[float]] = {}
-    moments = {
-        "features": layer.features,
-        "errors": layer.errors,
-    }
+    moments = {"features": layer.features, "errors": layer.errors}
     for name, moment in moments.items():
         separations = []
         whitenings = []

@@ -37,12 +37,7 @@ class Smoothing:
 
     def density(self, measure: Quadrature) -> Density:
         """The log density of one spectrum, on a grid of its own."""
-        return log_density(
-            measure,
-            epsilon=self.epsilon,
-            points=self.points,
-            kappa=self.kappa,
-        )
+        return log_density(measure, epsilon=self.epsilon, points=self.points, kappa=self.kappa)
 
 
 def measure_of(
@@ -65,11 +60,7 @@ def measure_of(
     if K.size <= DENSE_UP_TO and _is_matrix(K):
         values = torch.linalg.eigvalsh(K.dense(block=K.size).double()).flip(0)
         positive = values[:size].clamp(min=0)
-        return exact_quadrature(
-            positive,
-            zeros=zeros,
-            steps=smoothing.steps,
-        )
+        return exact_quadrature(positive, zeros=zeros, steps=smoothing.steps)
     measure = quadrature(
         K,
         generator=generator,
@@ -95,11 +86,7 @@ def _fewer_zeros(spectrum: Quadrature, size: int) -> Quadrature:
         fewer = each.clone()
         fewer[smallest] = (fewer[smallest] - extra).clamp(min=0)
         weights.append(fewer / fewer.sum())
-    return replace(
-        spectrum,
-        weights=tuple(weights),
-        size=size,
-    )
+    return replace(spectrum, weights=tuple(weights), size=size)
 
 
 def log_spectra(
@@ -132,11 +119,7 @@ def log_spectra(
         gram = decomposition.space.gram
         total = measure_of(gram, size, smoothing, generators("density", "total"))
     else:
-        total = exact_quadrature(
-            spectrum,
-            zeros=size - len(spectrum),
-            steps=steps,
-        )
+        total = exact_quadrature(spectrum, zeros=size - len(spectrum), steps=steps)
     measures = {"total": total}
     for component in KNOCKOUTS:
         # what is left without each component
@@ -147,11 +130,7 @@ def log_spectra(
     # without what is within classes G has the eigenvalues of its means, which are known
     means = pair_values.clamp(min=0)[:size]
     zeros = max(0, size - len(means))
-    measures["without-within"] = exact_quadrature(
-        means,
-        zeros=zeros,
-        steps=steps,
-    )
+    measures["without-within"] = exact_quadrature(means, zeros=zeros, steps=steps)
     return log_densities(
         measures, epsilon=smoothing.epsilon, points=smoothing.points, kappa=smoothing.kappa
     )

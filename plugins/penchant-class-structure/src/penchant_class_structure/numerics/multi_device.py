@@ -191,12 +191,7 @@ class OverDevices(Operator):
         for position, number, inputs in self._in_turn():
             # what it makes of them is added up on the first device
             operator = self._gauss_newton(position)
-            made = torch.zeros(
-                count,
-                self.size,
-                device=operator.device,
-                dtype=self.dtype,
-            )
+            made = torch.zeros(count, self.size, device=operator.device, dtype=self.dtype)
             own = next(chunks).to(operator.device)
             operator.add_applied(made, own, number, inputs)
             total += made.to(self.device)
@@ -213,9 +208,7 @@ class OverDevices(Operator):
 
 
 def _chosen(
-    samples: tuple[Tensor, Tensor | None],
-    own: Tensor,
-    device: torch.device,
+    samples: tuple[Tensor, Tensor | None], own: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor | None]:
     """Some samples on a device; there may be no labels."""
     inputs, labels = samples

@@ -92,12 +92,7 @@ def _counted(measure: Quadrature, rounding: float) -> NegativeMass:
         shares.append(likely)
     share = float(torch.stack(shares).mean())
     return NegativeMass(
-        value=share,
-        stderr=None,
-        least=share,
-        most=share,
-        resolution=rounding,
-        starts=len(shares),
+        value=share, stderr=None, least=share, most=share, resolution=rounding, starts=len(shares)
     )
 
 

@@ -123,11 +123,7 @@ def _bins(measure: Quadrature, low: float, high: float) -> int:
 def _mass(measure: Quadrature, edges: Tensor) -> Tensor:
     """Mass of |eigenvalue| in bins on the log axis, mean over start vectors."""
     count = len(edges) - 1
-    mass = torch.zeros(
-        count,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    mass = torch.zeros(count, device="cpu", dtype=torch.float64)
     for nodes, weights in zip(measure.nodes, measure.weights):
         positions = nodes.abs().clamp(min=1e-300).log()
 
@@ -193,11 +189,7 @@ def _shifted_lines(measure: Quadrature, low: float, high: float) -> list[PowerLa
     lines = []
     for quarter in range(4):
         factor = math.exp(width * quarter / 4)
-        line = power_law(
-            measure,
-            low=low * factor,
-            high=min(1.0, high * factor),
-        )
+        line = power_law(measure, low=low * factor, high=min(1.0, high * factor))
         if line is not None:
             lines.append(line)
     return lines
@@ -208,11 +200,7 @@ def _lines_without_a_start(measure: Quadrature, low: float, high: float) -> list
     count = len(measure.nodes)
     lines = []
     for number in range(count if count > 2 else 0):
-        line = power_law(
-            _without_start(measure, number),
-            low=low,
-            high=high,
-        )
+        line = power_law(_without_start(measure, number), low=low, high=high)
         if line is not None:
             lines.append(line)
     return lines
@@ -238,13 +226,7 @@ def semicircle_slope(*, low: float, high: float, points: int = 256) -> float:
     """
     # beyond its edge a semicircle has no density
     first, last = math.log(low), math.log(min(high, 0.999))
-    positions = torch.linspace(
-        first,
-        last,
-        points,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    positions = torch.linspace(first, last, points, device="cpu", dtype=torch.float64)
     heights = (1 - positions.exp().square()).sqrt()
     return straight_line(positions, heights.log()).slope
 

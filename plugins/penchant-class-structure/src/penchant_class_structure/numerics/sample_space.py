@@ -132,10 +132,7 @@ def sample_space(
         outputs=_outputs(network, inputs, batch),
         traces=traces.double().cpu(),
         size=G.size,
-        notes={
-            "J v": route,
-            **G.conventions,
-        },
+        notes={"J v": route, **G.conventions},
     )
 
 
@@ -185,12 +182,7 @@ def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleS
 
 def inner_products(left: Tensor, right: Tensor, block: int = 1 << 20) -> Tensor:
     """Inner products (k, m) of rows, added up in double precision over blocks of columns."""
-    total = torch.zeros(
-        len(left),
-        len(right),
-        device=left.device,
-        dtype=torch.float64,
-    )
+    total = torch.zeros(len(left), len(right), device=left.device, dtype=torch.float64)
 
     # single precision is enough for a block, not for their sum
     for a, b in zip(left.split(block, dim=1), right.split(block, dim=1)):

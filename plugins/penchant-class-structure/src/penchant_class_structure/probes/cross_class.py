@@ -13,10 +13,7 @@ from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.cross_class import CrossClass
-from penchant_class_structure.numerics.decomposition import (
-    Decomposition,
-    streamed_pair_products,
-)
+from penchant_class_structure.numerics.decomposition import Decomposition, streamed_pair_products
 from penchant_class_structure.numerics.log_spectra import Smoothing, log_spectra, measure_of
 from penchant_class_structure.numerics.multi_device import neighbours
 from penchant_class_structure.numerics.sample_space import sample_space
@@ -194,11 +191,7 @@ def _component_values(components: Components) -> dict[str, Tensor]:
     """Eigenvalues of each component, and of the sum of all means."""
     decomposition, M = components.decomposition, components.M
     C = decomposition.classes
-    counts = {
-        "class": C,
-        "cross": C * (C - 2),
-        "diagonal": C,
-    }
+    counts = {"class": C, "cross": C * (C - 2), "diagonal": C}
     values = {}
     for component, count in counts.items():
         values[component] = decomposition.component_values(M, (component,), count).clamp(min=0)
@@ -295,11 +288,7 @@ def _panel(structure: Structure, context: penchant.Context) -> dict[str, Any]:
     smoothing = _smoothing(context.options)
     generator = context.generator("density", "total")
     density = smoothing.density(measure_of(space.gram, space.size, smoothing, generator))
-    top = torch.zeros(
-        C,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    top = torch.zeros(C, device="cpu", dtype=torch.float64)
     top[: len(structure.leading.values)] = structure.leading.values[:C]
     return {
         "samples": len(structure.samples.labels),
@@ -321,23 +310,11 @@ def size_panels(context: penchant.Context, size: int) -> dict[str, Any]:
     rows = []
 
     # by the same recipe; of several rates the best for this size
-    training = context.train(
-        context.network(),
-        samples,
-        size,
-        steps=steps,
-        test=data.test,
-    )
+    training = context.train(context.network(), samples, size, steps=steps, test=data.test)
     for step, trained in training:
         network = of_classes(measured(trained, options, context), options, context)
         structure = _structure(network, samples, options, context)
-        rows.append(
-            {
-                "sizes": size,
-                "steps": step,
-                **_panel(structure, context),
-            }
-        )
+        rows.append({"sizes": size, "steps": step, **_panel(structure, context)})
     return _stacked(rows)
 
 

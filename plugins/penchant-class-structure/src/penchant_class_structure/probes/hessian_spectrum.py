@@ -29,11 +29,7 @@ from penchant_numerics.sequence_columns import (
     gauss_newton_columns,
     numbers_of,
 )
-from penchant_numerics.sequences import (
-    are_sequences,
-    contributions_to_mean,
-    positions_counted,
-)
+from penchant_numerics.sequences import are_sequences, contributions_to_mean, positions_counted
 from penchant_numerics.spectra import spanning_grid
 from penchant_numerics.spectral_density import (
     Quadrature,
@@ -60,16 +56,9 @@ from penchant_class_structure.shared.measured_network import (
     saying,
 )
 from penchant_class_structure.shared.residual_tail import residual_tail
-from penchant_class_structure.shared.work_ahead import (
-    forward_operations,
-    say_if_long,
-    work_ahead,
-)
+from penchant_class_structure.shared.work_ahead import forward_operations, say_if_long, work_ahead
 
-SUFFIXES = {
-    "hessian": "",
-    "gauss-newton": "-gauss-newton",
-}  # of the names of leading eigenvalues
+SUFFIXES = {"hessian": "", "gauss-newton": "-gauss-newton"}  # of the names of leading eigenvalues
 CLOSED_FORM = ("cross-entropy", "squared-error")  # losses whose Hessian in the outputs is known
 MOST_LEADING = 20  # leading eigenvalues, unless more are requested
 _VECTORS = 4  # held at once by a search, for each eigenvalue that is searched for
@@ -142,11 +131,7 @@ def _check_loss(loss: str, options: HessianSpectrum, context: penchant.Context) 
     )
 
 
-def _samples(
-    split: str,
-    options: HessianSpectrum,
-    context: penchant.Context,
-) -> Samples:
+def _samples(split: str, options: HessianSpectrum, context: penchant.Context) -> Samples:
     """The samples of a split that are measured."""
     given = getattr(context.data, split)
     classes = classes_measured(options, context)
@@ -333,12 +318,7 @@ def _leading(
 ) -> Eigenpairs:
     # the paper's own iteration; Lanczos takes far fewer products
     if options.method == "subspace":
-        return subspace_iteration(
-            A,
-            count,
-            generator=generator,
-            iterations=options.iterations,
-        )
+        return subspace_iteration(A, count, generator=generator, iterations=options.iterations)
     return lanczos_eigenpairs(
         A,
         count,
@@ -367,11 +347,7 @@ def _exact_spectrum(A: Dense, options: HessianSpectrum, count: int) -> Spectrum:
     # rounding makes the triangles of a matrix of products differ
     pairs = exact_pairs(A.matrix, A.size, symmetrise=True)
     known = count if options.deflate else 0
-    measure = exact_quadrature(
-        pairs.values,
-        steps=options.lanczos_steps,
-        known=known,
-    )
+    measure = exact_quadrature(pairs.values, steps=options.lanczos_steps, known=known)
     if not options.deflate:
         return Spectrum(A, measure, None)
     leading = Eigenpairs(
@@ -399,11 +375,7 @@ def _densities(spectra: dict[str, Spectrum], options: HessianSpectrum) -> dict[s
     arrays["bulk-grid"] = own[-1] if "residual" in spectra else _bulk_grid(spectra, options)
     for name, spectrum in spectra.items():
         for prefix, grid in (("", "density-grid"), ("bulk-", "bulk-grid")):
-            density = spectral_density(
-                spectrum.measure,
-                kappa=options.kappa,
-                grid=arrays[grid],
-            )
+            density = spectral_density(spectrum.measure, kappa=options.kappa, grid=arrays[grid])
             arrays[f"{prefix}density-{name}"] = density.density
             if density.stderr is not None:
                 arrays[f"{prefix}density-{name}-stderr"] = density.stderr
@@ -415,13 +387,7 @@ def _bulk_grid(spectra: dict[str, Spectrum], options: HessianSpectrum) -> Tensor
     bulks = [spectrum.measure.bulk for spectrum in spectra.values()]
     low = min(low for low, _ in bulks)
     high = max(high for _, high in bulks)
-    return torch.linspace(
-        low,
-        high,
-        options.grid_points,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    return torch.linspace(low, high, options.grid_points, device="cpu", dtype=torch.float64)
 
 
 def _undeflated(
@@ -439,11 +405,7 @@ def _undeflated(
     elif spectrum.leading is not None:
         generator = context.generator("density", "undeflated", split)
         measure = _quadrature(spectrum.operator, options, generator, None)
-    density = spectral_density(
-        measure,
-        kappa=options.kappa,
-        grid=grid,
-    )
+    density = spectral_density(measure, kappa=options.kappa, grid=grid)
     arrays = {"density-undeflated": density.density}
     if density.stderr is not None:
         arrays["density-undeflated-stderr"] = density.stderr
@@ -484,10 +446,7 @@ def _traces(
         operator, known = H, 0.0
         if of_samples is not None and "residual" in spectra:
             operator, known = spectra["residual"].operator, of_samples
-        estimate = operator.trace(
-            generator=generator,
-            samples=options.trace_samples,
-        )
+        estimate = operator.trace(generator=generator, samples=options.trace_samples)
         quantities["trace-hessian"] = penchant.Quantity(
             known + estimate.value,
             stderr=estimate.stderr,
@@ -548,11 +507,7 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
         else:
             # an eigenvalue is at most a residual away
             bound = _residual_of_largest(spectrum)
-            quantity = penchant.Quantity(
-                value,
-                stderr=bound,
-                over="Lanczos (its residual)",
-            )
+            quantity = penchant.Quantity(value, stderr=bound, over="Lanczos (its residual)")
         quantities[f"largest{suffix}"] = quantity
     return quantities
 
@@ -627,10 +582,7 @@ def _conventions(
 
     # say which samples names without a prefix mean
     named = [f"{prefix or 'plain'} names: {split}" for prefix, split in splits.items()]
-    names = {
-        "cross-entropy": "softmax cross-entropy",
-        "squared-error": "half the squared error",
-    }
+    names = {"cross-entropy": "softmax cross-entropy", "squared-error": "half the squared error"}
     fisher = "; G is the true Fisher" if loss == "cross-entropy" else ""
     return {
         "loss": f"{names.get(loss, loss)}, mean over {terms}{fisher}",

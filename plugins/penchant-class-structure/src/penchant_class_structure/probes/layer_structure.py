@@ -74,12 +74,7 @@ def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> 
     labellings = [samples.labels]
     for number in range(options.permutations):
         labellings.append(permuted_labels(samples.labels, number, context))
-    moments = layer_moments(
-        network,
-        samples.inputs,
-        labellings,
-        largest=options.largest,
-    )
+    moments = layer_moments(network, samples.inputs, labellings, largest=options.largest)
     _name_left_out(moments, options, context)
     if not moments.moments:
         raise penchant.Error(
@@ -94,11 +89,7 @@ def _stacked(rows: list[Row], name: str) -> np.ndarray:
     return np.stack(values)
 
 
-def _name_left_out(
-    layers: Layers,
-    options: LayerStructure,
-    context: penchant.Context,
-) -> None:
+def _name_left_out(layers: Layers, options: LayerStructure, context: penchant.Context) -> None:
     """Say which layers are not measured."""
     if layers.wide:
         names = ", ".join(layers.wide)
@@ -140,21 +131,13 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
             if len(defined):
                 last = defined[-1]
                 null = _null(draws[name][last])
-                quantities[name] = penchant.Quantity(
-                    values[last],
-                    exact=True,
-                    **null,
-                )
+                quantities[name] = penchant.Quantity(values[last], exact=True, **null)
 
         # how many layers are separated, and how many would be by chance
         separations = arrays[f"separation-{kind}-by-layer"]
         count = (separations > 1).sum()
         null = _null((draws[f"separation-{kind}"] > 1).sum(0))
-        quantities[f"separated-layers-{kind}"] = penchant.Quantity(
-            count,
-            exact=True,
-            **null,
-        )
+        quantities[f"separated-layers-{kind}"] = penchant.Quantity(count, exact=True, **null)
     if "stationarity-by-layer" in arrays:
         largest = arrays["stationarity-by-layer"].max()
         if not np.isfinite(largest):

@@ -79,12 +79,7 @@ def trained_classifier(context: penchant.Context, separation: float) -> dict[str
     """A classifier trained at one separation, and its G on the theory's eigenspaces."""
     options: LogisticTheory = context.options
     data = _data(context, separation)
-    training = context.train(
-        _classifier(options, context),
-        data.train,
-        separation,
-        test=data.test,
-    )
+    training = context.train(_classifier(options, context), data.train, separation, test=data.test)
     *_, (_, network) = training
     labels = data.train.labels
     p = outputs(network, data.train.inputs, chunk=len(labels)).double().softmax(1)
@@ -165,10 +160,7 @@ def _quantities(
     difference = own["trained"][:COMPARED] / own["trained-theory"][:COMPARED] - 1
     worst = int(np.abs(difference).argmax())
     relative = own["trained-stderr"][:COMPARED] / own["trained-theory"][:COMPARED]
-    samples: Repetitions = {
-        "over": "samples",
-        "count": train,
-    }
+    samples: Repetitions = {"over": "samples", "count": train}
     return {
         "largest-deviation": penchant.Quantity(
             deviation, stderr=1.0, null=null, null_spread=spread, p=chance, **samples

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 import penchant
 import torch
-from penchant_numerics.eigenpairs import (
-    DENSE_UP_TO,
-    Eigenpairs,
-    leading_pairs,
-    subspace_iteration,
-)
+from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs, subspace_iteration
 from penchant_numerics.spectra import Gap, largest_gap, share_in_span
 from penchant_numerics.statistics import NO_NULL, jackknife, null_of
 from torch import Tensor
@@ -48,11 +43,7 @@ class Components:
     def totals(self) -> Tensor:
         """Traces (C,) of what the samples of each class put into G."""
         traces = self.decomposition.space.traces
-        zeros = torch.zeros(
-            self.decomposition.classes,
-            device="cpu",
-            dtype=torch.float64,
-        )
+        zeros = torch.zeros(self.decomposition.classes, device="cpu", dtype=torch.float64)
 
         # added up class by class: the contributions of classes are needed, too
         summed = zeros.index_add(0, self.decomposition.labels.cpu(), traces)
@@ -158,18 +149,8 @@ def _quantity(
     # without contributions it is a number of these samples, and exact for them
     stderr = None if contributions is None else influence.stderr_of(contributions, labels)
     if stderr is None:
-        return penchant.Quantity(
-            value,
-            exact=True,
-            **null_fields,
-        )
-    return penchant.Quantity(
-        value,
-        stderr=stderr,
-        over=OVER,
-        count=len(labels),
-        **null_fields,
-    )
+        return penchant.Quantity(value, exact=True, **null_fields)
+    return penchant.Quantity(value, stderr=stderr, over=OVER, count=len(labels), **null_fields)
 
 
 def _contributions(components: Components) -> dict[str, Tensor]:
@@ -179,9 +160,7 @@ def _contributions(components: Components) -> dict[str, Tensor]:
 
 
 def _ratio_contributions(
-    components: Components,
-    errors: dict[str, Tensor],
-    component: str,
+    components: Components, errors: dict[str, Tensor], component: str
 ) -> Tensor:
     """Contributions to a ratio to the bulk, which is the mean over classes of within-average."""
     decomposition = components.decomposition
@@ -223,11 +202,7 @@ def gap_quantities(
         classes: C.
     """
     C = classes
-    gap = largest_gap(
-        values,
-        first=min(2, len(values) - 1),
-        last=2 * C,
-    )
+    gap = largest_gap(values, first=min(2, len(values) - 1), last=2 * C)
     contributions = influence.of_eigenvalues(leading.values, leading.vectors, C)
 
     # errors of ratios of neighbours, from those of both
@@ -246,11 +221,7 @@ def gap_quantities(
         quantities["outliers-runner-up"] = penchant.Quantity(second, exact=True)
     # the second gap is searched where all eigenvalues are known
     if len(values) > max(2 * C + 2, len(leading.values)):
-        mini = largest_gap(
-            values,
-            first=2 * C + 1,
-            last=2 * C**2,
-        )
+        mini = largest_gap(values, first=2 * C + 1, last=2 * C**2)
         quantities["outliers-cross"] = penchant.Quantity(mini.position, exact=True)
         quantities["outliers-cross-gap"] = penchant.Quantity(mini.ratio, exact=True)
     return quantities
@@ -282,10 +253,7 @@ def _second_gap(values: Tensor, gap: Gap, classes: int) -> int | None:
 
 
 def largest_eigenvalue(
-    leading: Eigenpairs,
-    labels: Tensor,
-    classes: int,
-    null: list[float] | None = None,
+    leading: Eigenpairs, labels: Tensor, classes: int, null: list[float] | None = None
 ) -> penchant.Quantity:
     """The largest eigenvalue, with its error over samples.
 
@@ -320,20 +288,10 @@ def attribution(
     null_fields = null_of(shares) if shares else NO_NULL
     stderr, groups = _share_stderr(decomposition, leading)
     if stderr is None:
-        of_share = penchant.Quantity(
-            share,
-            exact=True,
-            **null_fields,
-        )
+        of_share = penchant.Quantity(share, exact=True, **null_fields)
     else:
         over = f"{OVER} (jackknife)"
-        of_share = penchant.Quantity(
-            share,
-            stderr=stderr,
-            over=over,
-            count=groups,
-            **null_fields,
-        )
+        of_share = penchant.Quantity(share, stderr=stderr, over=over, count=groups, **null_fields)
 
     # does the largest outlier go with the class means?
     left = _without_class(decomposition, options, context)

@@ -106,11 +106,7 @@ def classes_measured(options: SomeClasses, context: penchant.Context) -> int:
     return options.classes
 
 
-def of_classes(
-    network: nn.Module,
-    options: SomeClasses,
-    context: penchant.Context,
-) -> nn.Module:
+def of_classes(network: nn.Module, options: SomeClasses, context: penchant.Context) -> nn.Module:
     """The network with the outputs of the measured classes."""
     count = classes_measured(options, context)
     if count == context.data.classes:
@@ -154,11 +150,7 @@ def measured(network: nn.Module, options: Options, context: penchant.Context) ->
     """A copy in evaluation mode that can be differentiated; batch-norm as the options say."""
     # with statistics of the batch, samples would mix: that is not offered
     context.conventions["batch-norm"] = f"{options.batch_norm} statistics, evaluation mode"
-    return safe(
-        network,
-        batch_norm=options.batch_norm,
-        calibration=context.data.train.inputs,
-    )
+    return safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
 
 
 def measured_loss(options: Options, context: penchant.Context) -> str:
@@ -264,13 +256,7 @@ def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:
 
     # who always guesses the most frequent class is right so often
     chance = float(labels.bincount().max()) / len(labels)
-    return penchant.Quantity(
-        value,
-        stderr=stderr,
-        over="samples",
-        count=len(labels),
-        null=chance,
-    )
+    return penchant.Quantity(value, stderr=stderr, over="samples", count=len(labels), null=chance)
 
 
 @contextlib.contextmanager
@@ -290,11 +276,7 @@ def saying(context: penchant.Context) -> Iterator[None]:
 def permuted_labels(labels: Tensor, number: int, context: penchant.Context) -> Tensor:
     """Permutation `number` of the labels."""
     generator = context.generator("permutation", number)
-    order = torch.randperm(
-        len(labels),
-        generator=generator,
-        device="cpu",
-    )
+    order = torch.randperm(len(labels), generator=generator, device="cpu")
     return labels[order.to(labels.device)]
 
 

@@ -37,10 +37,7 @@ def residual_tail(
         context: Where warnings and conventions go.
     """
     density = _density(measure, options)
-    arrays: dict[str, Any] = {
-        "log-grid": density.grid,
-        "log-density-residual": density.density,
-    }
+    arrays: dict[str, Any] = {"log-grid": density.grid, "log-density-residual": density.density}
     if density.stderr is not None:
         arrays["log-density-residual-stderr"] = density.stderr
 
@@ -49,11 +46,7 @@ def residual_tail(
         half = _density(_of_sign(measure, sign), options, density.grid)
         arrays[f"log-density-{name}"] = half.density
 
-    line = power_law(
-        measure,
-        low=options.tail_low,
-        high=options.tail_high,
-    )
+    line = power_law(measure, low=options.tail_low, high=options.tail_high)
     quantities = None if line is None else _quantities(measure, line, options)
     if line is None or quantities is None:
         hint = "; more lanczos_steps resolve more of it" if resolved_from(measure) else ""
@@ -65,9 +58,7 @@ def residual_tail(
         return dict.fromkeys(TAIL, missing), arrays
     _say_window(line, split, context)
     arrays["tail-line"] = torch.tensor(
-        [line.slope, line.intercept],
-        device="cpu",
-        dtype=torch.float64,
+        [line.slope, line.intercept], device="cpu", dtype=torch.float64
     )
     arrays["tail-window"] = torch.tensor([line.low, line.high], device="cpu", dtype=torch.float64)
     arrays["tail-grid"] = line.positions
@@ -91,11 +82,7 @@ def _say_window(line: PowerLaw, split: str, context: penchant.Context) -> None:
 
 def _density(measure: Quadrature, options: HessianSpectrum, grid: Tensor | None = None) -> Density:
     return log_density(
-        measure,
-        epsilon=options.epsilon,
-        points=options.grid_points,
-        kappa=options.kappa,
-        grid=grid,
+        measure, epsilon=options.epsilon, points=options.grid_points, kappa=options.kappa, grid=grid
     )
 
 
@@ -119,10 +106,7 @@ def _quantities(
         "tail-fit-exponential": line.exponential,
     }
     # what an ordinary bulk would show in the same window
-    null = semicircle_slope(
-        low=low,
-        high=options.tail_high,
-    )
+    null = semicircle_slope(low=low, high=options.tail_high)
     nulls = {"tail-exponent": null}
     if measure.complete or measure.variant == "exact":
         return {

@@ -23,11 +23,4 @@ def estimate(
     if labels is None or labels.is_floating_point():
         kind = "none" if labels is None else labels.dtype
         raise penchant.Error(f"cfac needs labels that are classes, found {kind}")
-    return by_factors(
-        options,
-        context,
-        network,
-        data,
-        groups=labels,
-        by_class=True,
-    )
+    return by_factors(options, context, network, data, groups=labels, by_class=True)

@@ -16,10 +16,4 @@ def estimate(
     """Estimator of the role `curvature`."""
     if data[1] is None:
         raise penchant.Error("empirical-fisher needs labels, found none")
-    return by_columns(
-        options,
-        context,
-        network,
-        data,
-        columns="empirical",
-    )
+    return by_columns(options, context, network, data, columns="empirical")

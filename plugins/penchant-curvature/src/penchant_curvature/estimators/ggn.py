@@ -14,10 +14,4 @@ def estimate(
     options: GaussNewton, context: penchant.Context, network: nn.Module, data: Data
 ) -> LayerOperators:
     """Estimator of the role `curvature`."""
-    return by_columns(
-        options,
-        context,
-        network,
-        data,
-        columns="gauss-newton",
-    )
+    return by_columns(options, context, network, data, columns="gauss-newton")

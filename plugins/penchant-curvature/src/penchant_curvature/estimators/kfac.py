@@ -16,16 +16,5 @@ def estimate(
 ) -> LayerOperators:
     """Estimator of the role `curvature`."""
     inputs = data[0]
-    together = torch.zeros(
-        len(inputs),
-        device=inputs.device,
-        dtype=torch.int64,
-    )
-    return by_factors(
-        options,
-        context,
-        network,
-        data,
-        groups=together,
-        by_class=False,
-    )
+    together = torch.zeros(len(inputs), device=inputs.device, dtype=torch.int64)
+    return by_factors(options, context, network, data, groups=together, by_class=False)

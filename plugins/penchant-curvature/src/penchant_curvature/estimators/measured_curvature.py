@@ -114,12 +114,7 @@ def _of_own_loss(
 
 
 def _of_sequences(
-    context: penchant.Context,
-    network: nn.Module,
-    data: Data,
-    loss: str,
-    *,
-    empirical: bool = False,
+    context: penchant.Context, network: nn.Module, data: Data, loss: str, *, empirical: bool = False
 ) -> tuple[nn.Module, Data]:
     """Sequences as samples with few outputs, whose gradients are columns of the curvature.
 

@@ -22,12 +22,7 @@ from penchant_numerics.pictures import (
 )
 
 SHOWN = 8  # layers in a figure of spectra, evenly spread
-COLOURS = {
-    "exact": BLUE,
-    "kfac": ORANGE,
-    "cfac": GREEN,
-    "empirical-fisher": VIOLET,
-}
+COLOURS = {"exact": BLUE, "kfac": ORANGE, "cfac": GREEN, "empirical-fisher": VIOLET}
 OTHERS = (RED, TEAL)
 LABELS = {
     "exact": "Gauss-Newton",
@@ -118,13 +113,7 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
     height = a_row * len(rows) + 1.1
     width = 3.4 * len(proxies) + 0.6
     figure = Figure(figsize=(width, height))
-    axes = figure.subplots(
-        len(rows),
-        len(proxies),
-        squeeze=False,
-        sharex="row",
-        sharey="row",
-    )
+    axes = figure.subplots(len(rows), len(proxies), squeeze=False, sharex="row", sharey="row")
     for row, layer in zip(axes, rows):
         for panel, name in zip(row, proxies):
             _two_spectra(panel, result, layer, name)
@@ -134,10 +123,7 @@ def spectra(result: penchant.Result, *, last: bool = False) -> Figure:
     # names over the columns, the axis under them
     for panel, name in zip(axes[0], proxies):
         panel.set_title(_label(name), fontsize=10)
-        panel.legend(
-            fontsize=7,
-            loc="upper right",
-        )
+        panel.legend(fontsize=7, loc="upper right")
     for panel in axes[-1]:
         panel.set_xlabel("log10 of the eigenvalue")
         panel.tick_params(labelbottom=True)
@@ -161,21 +147,8 @@ def _two_spectra(panel: Axes, result: penchant.Result, layer: int, name: str) ->
             continue
         colour = _colour(result, each)
         density = np.maximum(spectrum, floor)
-        panel.semilogy(
-            grid,
-            density,
-            color=colour,
-            linewidth=1,
-            label=_label(each),
-        )
-        panel.fill_between(
-            grid,
-            floor,
-            density,
-            color=colour,
-            alpha=0.2,
-            linewidth=0,
-        )
+        panel.semilogy(grid, density, color=colour, linewidth=1, label=_label(each))
+        panel.fill_between(grid, floor, density, color=colour, alpha=0.2, linewidth=0)
 
     # panels of a row have one scale
     every = ("exact", *_proxies(result))
@@ -263,11 +236,7 @@ def _legend_below(figure: Figure, panels: Sequence[Axes]) -> None:
         for handle, label in zip(*panel.get_legend_handles_labels()):
             handles.setdefault(label, handle)
     figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside lower center",
-        ncols=5,
-        fontsize=8,
+        list(handles.values()), list(handles), loc="outside lower center", ncols=5, fontsize=8
     )
 
 
@@ -298,12 +267,7 @@ def leading(result: penchant.Result) -> Figure:
         count = result.arrays["layer-outliers-exact"][layer]
         title = f"layer {layers[layer]}"
         if np.isfinite(count):
-            panel.axvline(
-                count + 0.5,
-                color=FAINT,
-                linewidth=0.8,
-                linestyle=":",
-            )
+            panel.axvline(count + 0.5, color=FAINT, linewidth=0.8, linestyle=":")
             title += f": gap after {count:.0f}"
         panel.set_title(title, fontsize=9)
         panel.set_xlabel("rank")
@@ -329,14 +293,7 @@ def _ranked(panel: Axes, result: penchant.Result, layer: int) -> None:
         shown = values > 1e-14 * values.max()
         ranks = np.arange(1, len(values) + 1)[shown]
         colour = _colour(result, name)
-        panel.semilogy(
-            ranks,
-            values[shown],
-            marker,
-            color=colour,
-            markersize=4,
-            label=_label(name),
-        )
+        panel.semilogy(ranks, values[shown], marker, color=colour, markersize=4, label=_label(name))
 
 
 def cosines(result: penchant.Result) -> Figure:
@@ -344,18 +301,12 @@ def cosines(result: penchant.Result) -> Figure:
     layers = _layers(result)
     figure = Figure(figsize=(8.4, 4.0))
     axes = figure.subplots(1, 2, sharey=True)
-    titles = {
-        "class": "cos(g_c, h_c x delta_c)",
-        "cross": "cos(g_cc', h_c x delta_cc')",
-    }
+    titles = {"class": "cos(g_c, h_c x delta_c)", "cross": "cos(g_cc', h_c x delta_cc')"}
     for panel, (kind, title) in zip(axes, titles.items()):
         _cosines_by_depth(panel, result, f"cosine-{kind}", BLUE, "o-", "own class")
         _cosines_by_depth(panel, result, f"cosine-{kind}-null", FAINT, "s:", "another class (null)")
         panel.set_title(title, fontsize=10)
-        panel.set(
-            xlabel="layer",
-            ylim=(-0.05, 1.05),
-        )
+        panel.set(xlabel="layer", ylim=(-0.05, 1.05))
         _name_layers(panel, layers)
     axes[0].set_ylabel("cosine")
     _legend_below(figure, axes[:1])
@@ -380,19 +331,5 @@ def _cosines_by_depth(
         values = values[:, ~same.ravel()]
     low, middle, high = np.nanpercentile(values, (5, 50, 95), axis=1)
     positions = np.arange(len(cosines))
-    panel.plot(
-        positions,
-        middle,
-        style,
-        color=colour,
-        markersize=4,
-        label=label,
-    )
-    panel.fill_between(
-        positions,
-        low,
-        high,
-        color=colour,
-        alpha=0.2,
-        linewidth=0,
-    )
+    panel.plot(positions, middle, style, color=colour, markersize=4, label=label)
+    panel.fill_between(positions, low, high, color=colour, alpha=0.2, linewidth=0)

@@ -90,14 +90,7 @@ def mean_products(
         # gradients of one class only are in memory
         own = (inputs[inside], labels[inside])
         h, along, square = _of_class(
-            LayerSamples(
-                network,
-                own,
-                layer,
-                bias=bias,
-                batch=batch,
-            ),
-            number,
+            LayerSamples(network, own, layer, bias=bias, batch=batch), number
         )
         features.append(h)
         alongs.append(along)

@@ -69,12 +69,7 @@ class ColumnSizes:
     """
 
     def __init__(
-        self,
-        network: nn.Module,
-        inputs: Tensor,
-        *,
-        columns: int | None = None,
-        bias: bool = True,
+        self, network: nn.Module, inputs: Tensor, *, columns: int | None = None, bias: bool = True
     ) -> None:
         self.network = network
         self.inputs = inputs
@@ -99,12 +94,7 @@ class ColumnSizes:
         _, bias = parameter_names(layer)
         biased = self.bias and bias in self.sizes
         width = use.width + biased
-        return ColumnShape(
-            use.positions,
-            self.columns,
-            use.units,
-            width,
-        )
+        return ColumnShape(use.positions, self.columns, use.units, width)
 
     def check(self, modules: Mapping[str, Sequence[str] | None]) -> None:
         """Refuse the columns of some modules, and their Gram matrix, where they do not fit.
@@ -131,11 +121,7 @@ class ColumnSizes:
         refuse_too_large(needed, there, what)
 
 
-def refuse_too_large(
-    needed: int,
-    there: int,
-    what: str,
-) -> None:
+def refuse_too_large(needed: int, there: int, what: str) -> None:
     """Raise `TooLargeError` where more bytes are needed than there are.
 
     Args:

@@ -98,10 +98,7 @@ Stored = Positions | Gradients
 
 
 def between_positions(
-    left: Positions,
-    right: Positions,
-    H: Tensor | None = None,
-    Delta: Tensor | None = None,
+    left: Positions, right: Positions, H: Tensor | None = None, Delta: Tensor | None = None
 ) -> Tensor:
     """(h_t^T H h'_t') sum_k (s_kt^T Delta s'_kt') for pairs of positions of a sample (n, t, t')."""
     inputs = left.inputs if H is None else left.inputs @ H
@@ -137,13 +134,7 @@ def _stored(samples: LayerSamples) -> tuple[Layer, Stored]:
         else:
             positions = Positions(batch.inputs, batch.errors)
             columns.append(positions.matrices(slice(None)))
-    layer = Layer(
-        samples.name,
-        o,
-        d,
-        bias=samples.has_bias,
-        transposed=samples.transposed,
-    )
+    layer = Layer(samples.name, o, d, bias=samples.has_bias, transposed=samples.transposed)
     if columns:
         return layer, Gradients(torch.cat(columns))
     return layer, Positions(torch.cat(inputs), torch.cat(errors))
@@ -154,11 +145,7 @@ class Columns(Curvature):
 
     def __init__(self, layers: Sequence[Layer], stored: Sequence[Stored]) -> None:
         norm = stored[0].squared_norm()
-        super().__init__(
-            layers,
-            device=norm.device,
-            dtype=norm.dtype,
-        )
+        super().__init__(layers, device=norm.device, dtype=norm.dtype)
         self.stored = tuple(stored)
         self.samples, self.each = stored[0].shape  # columns per sample
 
@@ -193,14 +180,7 @@ class Columns(Curvature):
 
     def factor(self) -> Factor:
         """V itself, as products."""
-        return Factor(
-            self.size,
-            self.count,
-            self._apply,
-            self._adjoint,
-            self.device,
-            self.dtype,
-        )
+        return Factor(self.size, self.count, self._apply, self._adjoint, self.device, self.dtype)
 
     def exact_trace(self) -> float:
         """The sum of squared lengths of all columns."""
@@ -254,12 +234,7 @@ class Columns(Curvature):
     def _inner_of_some(self, other: Any, start: int, end: int) -> float:
         """sum_j v_j^T B v_j over columns from `start` to `end`."""
         chosen = torch.arange(start, end, device=self.device)
-        units = torch.zeros(
-            len(chosen),
-            self.count,
-            device=self.device,
-            dtype=self.dtype,
-        )
+        units = torch.zeros(len(chosen), self.count, device=self.device, dtype=self.dtype)
         units[torch.arange(len(chosen), device=self.device), chosen] = 1
 
         # columns of V, and what the other makes of them
@@ -304,18 +279,8 @@ class Columns(Curvature):
 def _gram(mine: Stored, theirs: Stored) -> Tensor:
     if isinstance(mine, Positions) and isinstance(theirs, Positions):
         total = mine.inputs.new_zeros(*mine.errors.shape[:2], *theirs.errors.shape[:2])
-        left = Factored(
-            mine.inputs,
-            mine.errors,
-            weight=True,
-            bias=False,
-        )
-        right = Factored(
-            theirs.inputs,
-            theirs.errors,
-            weight=True,
-            bias=False,
-        )
+        left = Factored(mine.inputs, mine.errors, weight=True, bias=False)
+        right = Factored(theirs.inputs, theirs.errors, weight=True, bias=False)
         left.add_gram(total, left if mine is theirs else right)
         return total.flatten(2).flatten(0, 1)
 

@@ -32,11 +32,7 @@ class Curvature(Operator):
         self, layers: Sequence[Layer], *, device: torch.device, dtype: torch.dtype
     ) -> None:
         size = sum(layer.size for layer in layers)
-        super().__init__(
-            size,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__(size, device=device, dtype=dtype)
         self.layers = tuple(layers)
 
     def matrices(self, rows: Tensor) -> list[Tensor]:
@@ -148,17 +144,8 @@ def direct_pairs(values: Tensor, vectors: Tensor) -> Eigenpairs:
     return Eigenpairs(
         values=values.cpu(),
         vectors=vectors,
-        residuals=torch.full(
-            (len(values),),
-            rounding,
-            device="cpu",
-            dtype=torch.float64,
-        ),
-        converged=torch.ones(
-            len(values),
-            device="cpu",
-            dtype=torch.bool,
-        ),
+        residuals=torch.full((len(values),), rounding, device="cpu", dtype=torch.float64),
+        converged=torch.ones(len(values), device="cpu", dtype=torch.bool),
         products=0,
     )
 

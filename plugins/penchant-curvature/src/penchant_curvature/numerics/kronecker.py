@@ -53,11 +53,7 @@ class KroneckerSum(Curvature):
         by_class: bool = False,
     ) -> None:
         first = factors[0].H[0]
-        super().__init__(
-            layers,
-            device=first.device,
-            dtype=first.dtype,
-        )
+        super().__init__(layers, device=first.device, dtype=first.dtype)
         self.factors = tuple(factors)
         self.by_class = by_class
         joined = groups is not None and all(each.inputs is not None for each in factors)
@@ -80,12 +76,7 @@ class KroneckerSum(Curvature):
         one_group = self.groups == 1
         return one_group and len(self.layers) == 1
 
-    def block(
-        self,
-        group: int,
-        row: int,
-        column: int,
-    ) -> tuple[Tensor, Tensor]:
+    def block(self, group: int, row: int, column: int) -> tuple[Tensor, Tensor]:
         """H (d, d') and Delta (o, o') of a group between two layers."""
         left, right = self.factors[row], self.factors[column]
         if row == column:
@@ -124,10 +115,7 @@ class KroneckerSum(Curvature):
         return self.flat(products)
 
     def _add_between_layers(
-        self,
-        blocks: list[Tensor],
-        given: list[Tensor],
-        inside: Tensor,
+        self, blocks: list[Tensor], given: list[Tensor], inside: Tensor
     ) -> None:
         """Add S_l (sum_{l'} S_l'^T X_l' A_l') A_l^T / n: blocks off the diagonal, none formed."""
         joined = [each.joined() for each in self.factors]
@@ -189,14 +177,7 @@ class KroneckerSum(Curvature):
                 seen.append(turned.flatten(1))
             return torch.cat(seen, dim=1)
 
-        return Factor(
-            self.size,
-            pairs,
-            apply,
-            adjoint,
-            self.device,
-            self.dtype,
-        )
+        return Factor(self.size, pairs, apply, adjoint, self.device, self.dtype)
 
     def exact_trace(self) -> float:
         """The sum over groups and layers of Tr H Tr Delta."""
@@ -349,12 +330,7 @@ def _flattened(matrices: list[Tensor]) -> Tensor:
     return torch.stack(rows)
 
 
-def _quadratic(
-    left: Stored,
-    right: Stored,
-    H: Tensor,
-    Delta: Tensor,
-) -> float:
+def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
     """sum_ik <v_ik, Delta v'_ik H^T> for columns v of one layer and v' of another."""
     if not isinstance(left, Gradients) and not isinstance(right, Gradients):
         products = between_positions(left, right, H, Delta)

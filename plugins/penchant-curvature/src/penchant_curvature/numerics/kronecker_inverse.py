@@ -22,11 +22,7 @@ class KroneckerInverse(Curvature):
     """(H x Delta + damping)^-1, or both factors damped, by eigenvectors of the factors."""
 
     def __init__(
-        self,
-        layers: Sequence[Layer],
-        factors: Moments,
-        damping: float,
-        kind: str,
+        self, layers: Sequence[Layer], factors: Moments, damping: float, kind: str
     ) -> None:
         if damping <= 0 or kind not in ("exact", "factored"):
             raise ValueError(

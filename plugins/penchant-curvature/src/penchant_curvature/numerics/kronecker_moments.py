@@ -187,11 +187,7 @@ def loss_columns(outputs: Tensor, loss: str) -> Tensor:
         return columns.to(outputs.dtype)
 
     # L times unit vectors
-    units = torch.eye(
-        classes,
-        device=wide.device,
-        dtype=wide.dtype,
-    )
+    units = torch.eye(classes, device=wide.device, dtype=wide.dtype)
     spread = units[:, None].expand(-1, samples, -1)
     columns = loss_factor_times(wide, spread, loss)
     return columns.to(outputs.dtype)

@@ -75,12 +75,7 @@ class LayerOperators(Mapping[str, Curvature]):
     def only(self, names: Sequence[str]) -> LayerOperators:
         """The same for some layers: no others are made beside them."""
         chosen = [name for name in self._names if name in names]
-        return LayerOperators(
-            chosen,
-            self._make,
-            sizes=self._sizes,
-            device=self._device,
-        )
+        return LayerOperators(chosen, self._make, sizes=self._sizes, device=self._device)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -124,12 +119,7 @@ def column_operators(
     @functools.cache
     def sizes() -> ColumnSizes:
         one = 1 if columns == "empirical" else None
-        return ColumnSizes(
-            network,
-            data[0],
-            columns=one,
-            bias=bias,
-        )
+        return ColumnSizes(network, data[0], columns=one, bias=bias)
 
     def stored(name: str) -> tuple[Layer, Stored]:
         samples = LayerSamples(
@@ -228,9 +218,4 @@ def kronecker_operators(
 
     if blocks == "all":
         return LayerOperators([ALL], make)
-    return LayerOperators(
-        list(layers),
-        make,
-        sizes=passes.factor_bytes(),
-        device=data[0].device,
-    )
+    return LayerOperators(list(layers), make, sizes=passes.factor_bytes(), device=data[0].device)

@@ -138,25 +138,14 @@ class LayerSamples:
         else:
             # gradients are the errors of a layer whose one input is 1
             errors = feature.rows.to(wide)[:, :, None]  # (n, C, 1, parameters)
-            given = torch.ones(
-                len(inputs),
-                1,
-                1,
-                device=errors.device,
-                dtype=wide,
-            )
+            given = torch.ones(len(inputs), 1, 1, device=errors.device, dtype=wide)
 
         # from errors of the outputs to those of the columns
         outputs, errors = _at_least_two_classes(outputs, errors, self.loss)
         scaled = self._scaled(errors, outputs, labels)
         return Batch(start, given, scaled, _probabilities(outputs, self.loss))
 
-    def _scaled(
-        self,
-        errors: Tensor,
-        outputs: Tensor,
-        labels: Tensor | None,
-    ) -> Tensor:
+    def _scaled(self, errors: Tensor, outputs: Tensor, labels: Tensor | None) -> Tensor:
         """Errors of the columns, of errors (n, C, t, o) of the outputs."""
         root = len(self) ** 0.5
         if self.columns == "empirical":
@@ -182,11 +171,7 @@ def _with_bias(inputs: Tensor, *, bias: bool) -> Tensor:
     return torch.cat([inputs, ones], dim=-1)
 
 
-def _at_least_two_classes(
-    outputs: Tensor,
-    errors: Tensor,
-    loss: str,
-) -> tuple[Tensor, Tensor]:
+def _at_least_two_classes(outputs: Tensor, errors: Tensor, loss: str) -> tuple[Tensor, Tensor]:
     """One logit f is the pair (0, f)."""
     if outputs.shape[1] > 1 or loss == "squared-error":
         return outputs, errors
@@ -205,11 +190,7 @@ def _probabilities(outputs: Tensor, loss: str) -> Tensor:
     return outputs.softmax(1)
 
 
-def _loss_gradient(
-    outputs: Tensor,
-    labels: Tensor,
-    loss: str,
-) -> Tensor:
+def _loss_gradient(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
     """Gradient (n, C) of each sample's loss in its outputs, with labels as trainings have them."""
     classes = outputs.shape[1]
     if loss == "cross-entropy":

@@ -136,12 +136,7 @@ def coverage(network: nn.Module, inputs: Tensor) -> Coverage:
         submodule = network.get_submodule(name)
         kinds[name] = type(submodule).__name__
     grouped = {module: tuple(names) for module, names in others.items()}
-    return Coverage(
-        layers,
-        grouped,
-        sizes,
-        kinds,
-    )
+    return Coverage(layers, grouped, sizes, kinds)
 
 
 def parameter_names(layer: str) -> tuple[str, str]:

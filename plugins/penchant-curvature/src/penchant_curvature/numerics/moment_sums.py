@@ -115,12 +115,7 @@ class LayerSums:
 
     # ---- on the way forth
 
-    def see(
-        self,
-        uses: Sequence[Tensor],
-        groups: Sequence[Rows],
-        samples: int,
-    ) -> None:
+    def see(self, uses: Sequence[Tensor], groups: Sequence[Rows], samples: int) -> None:
         """Add the inputs of all uses of the layer in a batch."""
         columns = [_input_columns(self.module, given) for given in uses]
         every = sum(each.shape[1] for each in columns)
@@ -191,12 +186,7 @@ class LayerSums:
 
     # ---- on the way back
 
-    def hear(
-        self,
-        uses: Sequence[Tensor | None],
-        groups: Sequence[Rows],
-        samples: int,
-    ) -> None:
+    def hear(self, uses: Sequence[Tensor | None], groups: Sequence[Rows], samples: int) -> None:
         """Add the errors of all uses towards one column of L."""
         columns_of_uses = [_error_columns(self.module, each) for each in uses if each is not None]
         if self._needs_sums:
@@ -243,11 +233,7 @@ class LayerSums:
         weight = weight_matrix(self.module)
         width = weight.shape[1] + self.bias
         layer = Layer(
-            name,
-            len(weight),
-            width,
-            bias=self.bias,
-            transposed=is_transposed(self.module),
+            name, len(weight), width, bias=self.bias, transposed=is_transposed(self.module)
         )
         return layer, Moments(H, Delta, roots, inputs, errors)
 

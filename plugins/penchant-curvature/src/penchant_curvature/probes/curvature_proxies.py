@@ -96,11 +96,7 @@ def _proxies(context: penchant.Context) -> list[str]:
     return [each.label for each in chosen if each.name != EXACT]
 
 
-def _shared_layers(
-    context: penchant.Context,
-    network: nn.Module,
-    data: Samples,
-) -> list[str]:
+def _shared_layers(context: penchant.Context, network: nn.Module, data: Samples) -> list[str]:
     """Layers that all estimators have, in the order of the network."""
     chosen = compared_estimators(context)
     layers_of_each = [list(each(network, data)) for each in chosen]
@@ -121,9 +117,7 @@ def _shared_layers(
 
 
 def _effective_samples(
-    context: penchant.Context,
-    network: nn.Module,
-    data: Samples,
+    context: penchant.Context, network: nn.Module, data: Samples
 ) -> penchant.Quantity:
     """(sum w)^2 / sum w^2 with w the trace of the loss's Hessian in a sample's outputs."""
     (exact,) = [each for each in context.estimators("curvature") if each.name == EXACT]
@@ -179,11 +173,7 @@ def _stacked(values: Sequence[Any]) -> Tensor:
     return torch.stack(rows)
 
 
-def _arrays(
-    shards: Shards,
-    proxies: list[str],
-    classes: int,
-) -> dict[str, Tensor]:
+def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tensor]:
     """One row per layer."""
     size = _rows(shards, "size")
     arrays = {
@@ -316,10 +306,7 @@ def _cosine_arrays(cosines: Tensor) -> dict[str, Tensor]:
 
 
 def _quantities(
-    arrays: dict[str, Tensor],
-    nulls: dict[str, Tensor],
-    proxies: list[str],
-    share: float,
+    arrays: dict[str, Tensor], nulls: dict[str, Tensor], proxies: list[str], share: float
 ) -> dict[str, penchant.Quantity]:
     """Numbers of these samples; what is random about them is the null."""
     quantities = {"covered": penchant.Quantity(share, exact=True)}
@@ -401,11 +388,7 @@ def _of_samples(value: Tensor, null: Null) -> penchant.Quantity:
     """A number of these samples beside its null; one that is missing has none."""
     if not torch.isfinite(value):
         return penchant.Quantity(math.nan, exact=True)
-    return penchant.Quantity(
-        value,
-        exact=True,
-        **null,
-    )
+    return penchant.Quantity(value, exact=True, **null)
 
 
 def _cosine_quantities(cosines: Tensor, context: penchant.Context) -> dict[str, penchant.Quantity]:
@@ -431,19 +414,12 @@ def _cosine_quantities(cosines: Tensor, context: penchant.Context) -> dict[str, 
         value = float(chosen[positions, of_class].mean())
         draws = chosen[positions, orders[:, of_class]].mean(1)
         quantities[f"cosine-{kind}"] = penchant.Quantity(
-            value,
-            exact=True,
-            **null_of(draws, value=value),
+            value, exact=True, **null_of(draws, value=value)
         )
     return quantities
 
 
-def _say_how(
-    context: penchant.Context,
-    name: str,
-    layers: list[str],
-    shards: Shards,
-) -> None:
+def _say_how(context: penchant.Context, name: str, layers: list[str], shards: Shards) -> None:
     """Which spectra are exact, and which leading eigenvalues did not converge."""
     options: CurvatureProxies = context.options
     late = [layer for layer, shard in zip(layers, shards) if not shard[f"exact-{name}"]]
@@ -463,11 +439,7 @@ def _say_how(
         context.warn(f"leading eigenvalues of {name} did not converge in {where}")
 
 
-def _say_what_is_absent(
-    context: penchant.Context,
-    layers: list[str],
-    shards: Shards,
-) -> None:
+def _say_what_is_absent(context: penchant.Context, layers: list[str], shards: Shards) -> None:
     """Which curvatures did not fit in memory, in which layers, and what that leaves out."""
     where: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}

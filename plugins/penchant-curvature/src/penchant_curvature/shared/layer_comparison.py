@@ -148,15 +148,7 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
         # pairs are found once: eigenvalues, gaps and overlaps need them
         generator = context.generator("leading", layer, _of(name))
         pairs = _leading(operator, count, generator)
-        compared[name] = Compared(
-            layer,
-            name,
-            estimator,
-            network,
-            data,
-            operator,
-            pairs,
-        )
+        compared[name] = Compared(layer, name, estimator, network, data, operator, pairs)
     return compared, absent
 
 
@@ -207,12 +199,7 @@ def _single(context: penchant.Context, each: Compared) -> dict[str, Any]:
     position, ratio = len(values), 1.0
     if len(values) > 2:
         floor = torch.finfo(values.dtype).tiny
-        gap = largest_gap(
-            values,
-            first=2,
-            last=2 * eigenvectors_compared(context),
-            floor=floor,
-        )
+        gap = largest_gap(values, first=2, last=2 * eigenvectors_compared(context), floor=floor)
         position, ratio = gap.position, gap.ratio
     return {
         f"trace-{each.name}": trace.value,
@@ -252,11 +239,7 @@ def _not_compared(name: str, *, permutations: int) -> dict[str, Any]:
     return numbers
 
 
-def _beside(
-    context: penchant.Context,
-    exact: Compared | None,
-    proxy: Compared,
-) -> dict[str, Any]:
+def _beside(context: penchant.Context, exact: Compared | None, proxy: Compared) -> dict[str, Any]:
     """How far a proxy is from the exact curvature, where that is there."""
     if exact is None:
         permutations = _permutations(context, proxy)
@@ -345,11 +328,7 @@ def _permutations(context: penchant.Context, proxy: Compared) -> int:
     return options.permutations
 
 
-def _nulls(
-    context: penchant.Context,
-    exact: Compared,
-    proxy: Compared,
-) -> Tensor:
+def _nulls(context: penchant.Context, exact: Compared, proxy: Compared) -> Tensor:
     """Relative errors (permutations,) with labels permuted; none where labels are not used."""
     inputs, labels = proxy.data
     errors = []
@@ -430,12 +409,7 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     products = []
     for layer in layers:
         product = mean_products(
-            some.network,
-            some.data,
-            layer,
-            classes=classes,
-            bias=options.bias,
-            batch=options.batch,
+            some.network, some.data, layer, classes=classes, bias=options.bias, batch=options.batch
         )
         products.append(product)
     means = add(products)

@@ -16,16 +16,9 @@ def run(options: OutputSpread, context: penchant.Context) -> penchant.Result:
     # The experiment chooses the estimator; the probe knows its role only.
     estimate = context.estimator("spread")
     value, stderr = estimate(means)
-    spread = penchant.Quantity(
-        value,
-        stderr=stderr,
-        over="networks",
-        count=len(means),
-    )
+    spread = penchant.Quantity(value, stderr=stderr, over="networks", count=len(means))
     return penchant.Result(
-        quantities={"spread": spread},
-        arrays={"means": means},
-        conventions={"output": "the first"},
+        quantities={"spread": spread}, arrays={"means": means}, conventions={"output": "the first"}
     )
 
 

@@ -14,11 +14,7 @@ def load(options: LinearAndRing, generator: Generator) -> Data:
     """Target of the dataset `linear-and-ring`; in the test set one of the features may lie."""
     directions = orthonormal(options.directions, 3, options.input_shape)
 
-    def features(
-        slope: Tensor,
-        circle: Tensor,
-        stream: Generator,
-    ) -> Tensor:
+    def features(slope: Tensor, circle: Tensor, stream: Generator) -> Tensor:
         first = linear(slope, options.epsilon)
         rest = ring(circle, options.radii, stream)
         return torch.cat([first, rest], 1)
@@ -29,23 +25,12 @@ def load(options: LinearAndRing, generator: Generator) -> Data:
 
     def tested(labels: Tensor, stream: Generator) -> Tensor:
         # Other labels are independent of the class.
-        other = torch.randint(
-            2,
-            (len(labels),),
-            generator=stream,
-            device="cpu",
-        )
+        other = torch.randint(2, (len(labels),), generator=stream, device="cpu")
         slope = labels if options.tested in ("both", "linear") else other
         circle = labels if options.tested in ("both", "ring") else other
         return features(slope, circle, stream)
 
-    return make_data(
-        options,
-        directions,
-        generator,
-        train=both,
-        test=tested,
-    )
+    return make_data(options, directions, generator, train=both, test=tested)
 
 
 def linear(labels: Tensor, epsilon: float) -> Tensor:

@@ -53,19 +53,10 @@ def _draw(
 ) -> Samples:
     # As many of one class as of the other, in random order.
     labels = torch.arange(count, device="cpu") % 2
-    order = torch.randperm(
-        count,
-        generator=generator,
-        device="cpu",
-    )
+    order = torch.randperm(count, generator=generator, device="cpu")
     labels = labels[order]
     size = directions.shape[1]
-    rows = options.noise_std * torch.randn(
-        count,
-        size,
-        generator=generator,
-        **HOST,
-    )
+    rows = options.noise_std * torch.randn(count, size, generator=generator, **HOST)
     # The noise along the directions is replaced by the features.
     coordinates = feature(labels, generator)
     rows += (coordinates - rows @ directions.T) @ directions
@@ -73,17 +64,9 @@ def _draw(
     return Samples(inputs, labels)
 
 
-def ring(
-    labels: Tensor,
-    radii: tuple[float, float],
-    generator: Generator,
-) -> Tensor:
+def ring(labels: Tensor, radii: tuple[float, float], generator: Generator) -> Tensor:
     """Points (samples, 2) at a uniform angle, at the radius of their class."""
-    turns = torch.rand(
-        len(labels),
-        generator=generator,
-        **HOST,
-    )
+    turns = torch.rand(len(labels), generator=generator, **HOST)
     angles = 2 * math.pi * turns
     # Each point at the radius of its class.
     radius = torch.tensor(radii, **HOST)[labels]
@@ -92,11 +75,7 @@ def ring(
     return torch.stack([first, second], 1)
 
 
-def orthonormal(
-    directions: Any,
-    count: int,
-    input_shape: tuple[int, ...],
-) -> Tensor:
+def orthonormal(directions: Any, count: int, input_shape: tuple[int, ...]) -> Tensor:
     """Unit rows (count, D) of the given directions; by default the first coordinates."""
     size = math.prod(input_shape)
     if directions is None:

@@ -16,10 +16,4 @@ def load(options: TwoCircles, generator: Generator) -> Data:
     def circles(labels: Tensor, stream: Generator) -> Tensor:
         return ring(labels, options.radii, stream)
 
-    return make_data(
-        options,
-        directions,
-        generator,
-        train=circles,
-        test=circles,
-    )
+    return make_data(options, directions, generator, train=circles, test=circles)

@@ -85,10 +85,7 @@ class AverageGeometry(penchant.Probe):
         "radial-shares-null": "the same with shuffled pixels",
         "radial-shares-null-spread": "its standard deviation over shufflings",
     }
-    presets = {
-        "quick": {"networks": 500},
-        "fig-9": {"networks": 10000, "estimators": SMALL_SCALE},
-    }
+    presets = {"quick": {"networks": 500}, "fig-9": {"networks": 10000, "estimators": SMALL_SCALE}}
 
     networks: int = penchant.option(500, "fresh networks", at_least=12)
     store_directions: int | None = penchant.option(
@@ -170,9 +167,7 @@ class GeometryEvolution(penchant.Probe):
         None, "number of training samples in the loss, the first ones; None: all", at_least=1
     )
     residual: str = penchant.option(
-        "squared-error",
-        "loss of the gradient flow",
-        choices=("squared-error", "cross-entropy"),
+        "squared-error", "loss of the gradient flow", choices=("squared-error", "cross-entropy")
     )
     probing_scale: float | None = penchant.option(None, PROBING_SCALE, above=0)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

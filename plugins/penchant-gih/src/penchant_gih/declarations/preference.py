@@ -12,13 +12,7 @@ from penchant_gih.declarations.geometry import CLIPPED, MOMENTUM, SMALL_SCALE
 # The recipe of Ortiz-Jimenez et al. (2020); the clipping is in their published code only.
 RECIPE = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5}
 # Fits few samples in seconds.
-QUICK = {
-    "batch": 64,
-    "learning_rate": 0.05,
-    "momentum": 0.9,
-    "schedule": "linear",
-    "epochs": 12,
-}
+QUICK = {"batch": 64, "learning_rate": 0.05, "momentum": 0.9, "schedule": "linear", "epochs": 12}
 # Tables 1 and 2.
 PRUNING = {**CLIPPED, "learning_rate": 0.2, "weight_decay": 5e-4}
 CIFAR_EPOCH = 391  # steps of 128 samples of 50000

@@ -34,9 +34,7 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
     # Shards give gradients, which are smaller than the matrix they are summed into.
     size = math.prod(context.architecture.shape)
     shards = context.map(
-        shard_gradients,
-        networks=networks,
-        shard_size=shard_size(size, options.vectors),
+        shard_gradients, networks=networks, shard_size=shard_size(size, options.vectors)
     )
     batches = (torch.as_tensor(shard["gradients"], device=context.device) for shard in shards)
     conventions = _conventions(options, outputs)
@@ -45,11 +43,7 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
         rows = torch.cat([gradients.flatten(0, 1) for gradients in batches])
         return row_geometry.directions(rows, networks=networks, conventions=conventions)
     _refuse_what_does_not_fit(size, context.device)
-    geometry = Geometry(
-        size,
-        device=context.device,
-        inputs=options.vectors,
-    )
+    geometry = Geometry(size, device=context.device, inputs=options.vectors)
     for gradients in batches:
         geometry.add(gradients)
     return geometry.directions(conventions)
@@ -96,17 +90,9 @@ def shard_gradients(context: penchant.Context, indices: range) -> dict[str, Tens
     # As many networks at a time as fit on the device.
     gradients = []
     for networks, some in fresh_networks(
-        context,
-        indices,
-        batch_norm=options.batch_norm,
-        calibration=calibration,
+        context, indices, batch_norm=options.batch_norm, calibration=calibration
     ):
-        points = probing_points(
-            context,
-            some,
-            inputs=options.inputs,
-            **law,
-        )
+        points = probing_points(context, some, inputs=options.inputs, **law)
         if options.opposite:
             points = torch.cat([points, -points], 1)
         gradients.append(probed_gradients(networks, points, rows_mix=options.batch_norm == "batch"))

@@ -31,11 +31,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     panels = figure.subplots(1, len(seconds), squeeze=False)[0]
     for number, axes in enumerate(panels):
         _draw_plane(axes, result, number)
-    figure.legend(
-        handles=_legend(),
-        loc="outside lower center",
-        ncols=3,
-    )
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=3)
     worst = result.quantities["worst-aligned-test-accuracy"]
     caption = (
         "Boundaries that networks learn between two circles, by plane. Test accuracy in the plane "
@@ -51,24 +47,11 @@ def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
     points, labels = arrays["points"][number], arrays["labels"][number]
     for label, colour in CLASSES.items():
         horizontal, vertical = points[labels == label].T
-        axes.scatter(
-            horizontal,
-            vertical,
-            s=6,
-            color=colour,
-            alpha=0.7,
-        )
+        axes.scatter(horizontal, vertical, s=6, color=colour, alpha=0.7)
     # A network that says one class everywhere has no boundary.
     for outputs in arrays["planes"][number]:
         if outputs.min() < 0 < outputs.max():
-            axes.contour(
-                axis,
-                axis,
-                outputs.T,
-                levels=[0],
-                colors=GREEN,
-                linewidths=1.2,
-            )
+            axes.contour(axis, axis, outputs.T, levels=[0], colors=GREEN, linewidths=1.2)
     accuracy = arrays["test-accuracy"][number]
     stderr = arrays["test-accuracy-stderr"][number]
     # Both directions by their eigen-indices.
@@ -87,21 +70,7 @@ def _legend() -> list[Line2D]:
     handles = []
     for label, colour in CLASSES.items():
         handles.append(
-            Line2D(
-                [],
-                [],
-                marker="o",
-                linestyle="",
-                color=colour,
-                label=f"class {label}",
-            )
+            Line2D([], [], marker="o", linestyle="", color=colour, label=f"class {label}")
         )
-    handles.append(
-        Line2D(
-            [],
-            [],
-            color=GREEN,
-            label="boundary of a network",
-        )
-    )
+    handles.append(Line2D([], [], color=GREEN, label="boundary of a network"))
     return handles

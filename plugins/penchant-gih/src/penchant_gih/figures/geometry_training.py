@@ -41,12 +41,7 @@ def correlations(result: penchant.Result) -> Figure:
     for name, label in CORRELATIONS.items():
         curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"], arrays[f"{name}-null"])
     steps = arrays["steps"]
-    figure = by_index(
-        steps,
-        curves,
-        xlabel="step of training",
-        ylabel="Frobenius cosine",
-    )
+    figure = by_index(steps, curves, xlabel="step of training", ylabel="Frobenius cosine")
     step_axis(figure.axes[0], steps)
     caption = (
         "Alignment of the geometry along training with the data and with their projection on "
@@ -62,27 +57,16 @@ def velocity(result: penchant.Result) -> Figure:
     figure = Figure(figsize=SIZE)
     axes = figure.subplots()
     other = axes.twinx()
-    axes.axhline(
-        0,
-        color=FAINT,
-        linewidth=0.8,
-        linestyle=":",
-    )
+    axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
     _errorbar(axes, steps[1:], arrays, "velocity", "o-", BLUE)
     # Accuracies have an axis of their own at the right.
     for name, (style, colour) in ACCURACIES.items():
         _errorbar(other, steps, arrays, name, style, colour)
     axes.set_ylabel("1 - Corr of consecutive steps", color=BLUE)
-    other.set(
-        ylabel="accuracy",
-        ylim=(0.4, 1.03),
-    )
+    other.set(ylabel="accuracy", ylim=(0.4, 1.03))
     other.spines["right"].set_visible(True)
     step_axis(axes, steps)
-    figure.legend(
-        loc="outside lower center",
-        ncols=3,
-    )
+    figure.legend(loc="outside lower center", ncols=3)
     caption = "Change of the geometry between evaluations (0: none), and accuracies at these steps."
     return captioned(figure, caption, title="Velocity of the geometry")
 

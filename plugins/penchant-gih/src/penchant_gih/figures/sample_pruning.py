@@ -24,10 +24,7 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against the share taken out (tables 1, 2), and the scores."""
-    return {
-        "accuracy": pruning(result),
-        "scores": scores(result),
-    }
+    return {"accuracy": pruning(result), "scores": scores(result)}
 
 
 def pruning(result: penchant.Result) -> Figure:
@@ -50,20 +47,9 @@ def scores(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(5, 3.2))
     axes = figure.subplots()
     # One score per training sample; absolute values depend on the architecture.
-    axes.hist(
-        result.arrays["scores"],
-        bins=40,
-        color=BLUE,
-    )
-    axes.set(
-        xlabel="Score(x) = x^T G x / |x|^2",
-        ylabel="training samples",
-    )
-    axes.ticklabel_format(
-        axis="x",
-        style="sci",
-        scilimits=(0, 0),
-    )
+    axes.hist(result.arrays["scores"], bins=40, color=BLUE)
+    axes.set(xlabel="Score(x) = x^T G x / |x|^2", ylabel="training samples")
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
     axes.xaxis.set_major_locator(MaxNLocator(6))
     caption = "Scores of the training samples: their alignment with the average geometry."
     return captioned(figure, caption, title="Scores of the training samples")

@@ -42,19 +42,10 @@ def inner_products(matrices: Sequence[Tensor]) -> Tensor:
     rows = []
     for first in matrices:
         rows.append([float((first * second).sum()) for second in matrices])
-    return torch.tensor(
-        rows,
-        dtype=torch.float64,
-        device="cpu",
-    )
+    return torch.tensor(rows, dtype=torch.float64, device="cpu")
 
 
-def containment_null(
-    trace: float,
-    squared_norm: float,
-    size: int,
-    rank: int,
-) -> float:
+def containment_null(trace: float, squared_norm: float, size: int, rank: int) -> float:
     """|P A P| / |A| for a random subspace of this dimension, the root of the mean square.
 
     Args:

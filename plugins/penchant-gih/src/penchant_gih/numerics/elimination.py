@@ -8,12 +8,7 @@ from threadpoolctl import threadpool_limits
 from torch import Generator, Tensor
 
 
-def least_aligned(
-    G: Tensor,
-    S: Tensor,
-    *,
-    ridge: float,
-) -> Tensor:
+def least_aligned(G: Tensor, S: Tensor, *, ridge: float) -> Tensor:
     """Solutions of G v = l S v with the smallest l first, orthonormalised in their order.
 
     S of real data is singular: constant pixels, fewer samples than inputs.
@@ -70,13 +65,7 @@ def solved_on_device(G: Tensor, S: Tensor) -> Tensor:
 
 def random_rows(size: int, generator: Generator) -> Tensor:
     """A random orthonormal basis (rows), on the CPU: Gram-Schmidt on normal vectors."""
-    noise = torch.randn(
-        size,
-        size,
-        generator=generator,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
     rows: Tensor = torch.linalg.qr(noise).Q.T
     return rows
 

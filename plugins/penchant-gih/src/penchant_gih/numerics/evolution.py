@@ -105,11 +105,7 @@ def _weights(ensemble: Ensemble, state: State) -> State:
     return {name: state[name] for name, _ in named}
 
 
-def _outputs(
-    ensemble: Ensemble,
-    state: State,
-    inputs: Tensor,
-) -> Tensor:
+def _outputs(ensemble: Ensemble, state: State, inputs: Tensor) -> Tensor:
     outputs = functional_call(ensemble.module, state, (inputs,))
     return first_output(outputs)
 
@@ -147,21 +143,8 @@ class Evolution:
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int) -> None:
         dtype = accumulation_dtype(torch.device(device))
-        self.sums = [
-            torch.zeros(
-                size,
-                size,
-                device=device,
-                dtype=dtype,
-            )
-            for _ in range(groups)
-        ]
-        self.squares = torch.zeros(
-            size,
-            size,
-            device=device,
-            dtype=dtype,
-        )
+        self.sums = [torch.zeros(size, size, device=device, dtype=dtype) for _ in range(groups)]
+        self.squares = torch.zeros(size, size, device=device, dtype=dtype)
         self.counts = [0] * groups
 
     @property
@@ -197,14 +180,7 @@ class Evolution:
             for q in range(inputs):
                 self._add_products(v[:, p], g[:, p], v[:, q], g[:, q], weight)
 
-    def _add_products(
-        self,
-        v: Tensor,
-        g: Tensor,
-        w: Tensor,
-        h: Tensor,
-        weight: float,
-    ) -> None:
+    def _add_products(self, v: Tensor, g: Tensor, w: Tensor, h: Tensor, weight: float) -> None:
         """Entrywise products of (v g^T + g v^T) and (w h^T + h w^T), summed over networks."""
         # Four products of entries, two of which are transposes of the others.
         total = (v * w).T @ (g * h)
@@ -241,11 +217,7 @@ class Evolution:
         return inner_products(self.groups())
 
 
-def batch_size(
-    networks: int,
-    size: int,
-    samples: int,
-) -> int:
+def batch_size(networks: int, size: int, samples: int) -> int:
     """Samples a backward pass: some 16 MiB of images for all networks together."""
     a_sample = networks * size
     fitting = math.ceil(_NUMBERS_A_PASS / a_sample)

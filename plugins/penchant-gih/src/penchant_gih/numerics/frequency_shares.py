@@ -44,11 +44,7 @@ def energies(moment: Tensor, shape: Sequence[int]) -> Tensor:
     return total.reshape(grid)
 
 
-def energies_of_rows(
-    rows: Tensor,
-    weights: Tensor,
-    shape: Sequence[int],
-) -> Tensor:
+def energies_of_rows(rows: Tensor, weights: Tensor, shape: Sequence[int]) -> Tensor:
     """The same of the moment sum_t w_t g_t g_t^T, which is never formed.
 
     Args:

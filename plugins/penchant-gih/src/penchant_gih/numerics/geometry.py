@@ -23,13 +23,7 @@ LARGEST_JACKKNIFE = 2048  # inputs up to which spectra with one group left out a
 class Groups:
     """Second moments of independent groups: network i belongs to group i mod count."""
 
-    def __init__(
-        self,
-        size: int,
-        count: int,
-        *,
-        device: torch.device | str,
-    ) -> None:
+    def __init__(self, size: int, count: int, *, device: torch.device | str) -> None:
         self.moments = [SecondMoment(size, device=device) for _ in range(count)]
         self.networks = 0
 
@@ -70,13 +64,7 @@ class Groups:
 class Geometry:
     """G of networks 0, 1, ..., each at `inputs` probing inputs."""
 
-    def __init__(
-        self,
-        size: int,
-        *,
-        device: torch.device | str,
-        inputs: int = 1,
-    ) -> None:
+    def __init__(self, size: int, *, device: torch.device | str, inputs: int = 1) -> None:
         self.inputs = inputs
         self.halves = Groups(size, HALVES, device=device)
         self.groups = Groups(size, GROUPS, device=device)
@@ -149,10 +137,7 @@ def scores(matrix: Tensor, inputs: Tensor) -> Tensor:
 
 def unit_rows(rows: Tensor) -> Tensor:
     """Rows divided by their lengths; rows of zeros stay."""
-    lengths = rows.norm(
-        dim=1,
-        keepdim=True,
-    )
+    lengths = rows.norm(dim=1, keepdim=True)
     unit: Tensor = rows / lengths.clamp(min=torch.finfo(rows.dtype).tiny)
     return unit
 

@@ -60,11 +60,7 @@ def probed_gradients(ensemble: Ensemble, points: Tensor, *, rows_mix: bool = Fal
     def own(state: State, x: Tensor) -> Tensor:
         # One backward pass per output; of each only the gradient by its own input is used.
         values, pull, *_ = vjp(lambda inputs: outputs(state, inputs), x)
-        unit = torch.eye(
-            len(values),
-            device=x.device,
-            dtype=x.dtype,
-        )
+        unit = torch.eye(len(values), device=x.device, dtype=x.dtype)
         each = torch.vmap(pull)(unit)[0]  # (outputs, inputs, *shape)
         gradients: Tensor = each.diagonal().movedim(-1, 0)
         return gradients

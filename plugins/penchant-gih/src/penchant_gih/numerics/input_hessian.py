@@ -16,11 +16,7 @@ from torch.func import grad, vjp
 Network = Callable[[Tensor], Tensor]
 
 
-def loss_derivatives(
-    outputs: Tensor,
-    targets: Tensor,
-    loss: str,
-) -> tuple[Tensor, Tensor]:
+def loss_derivatives(outputs: Tensor, targets: Tensor, loss: str) -> tuple[Tensor, Tensor]:
     """L' and l'' at outputs f for targets +-1: the logistic loss, or half the squared error."""
     if loss == "squared-error":
         error = outputs - targets
@@ -58,11 +54,7 @@ def curvature_terms(
         outputs = first_output(network(moved))
         return (slope * outputs).mean()
 
-    basis = torch.eye(
-        size,
-        device=inputs.device,
-        dtype=inputs.dtype,
-    )
+    basis = torch.eye(size, device=inputs.device, dtype=inputs.dtype)
     # Rows of the Hessian, some at a time: backward passes of one gradient.
     zero = torch.zeros(size, device=inputs.device, dtype=inputs.dtype)
     pull = vjp(grad(weighted), zero)[1]

@@ -89,12 +89,7 @@ class Labeller:
         """
         # The coordinate along u, its noise, and the score of both.
         along = (inputs.flatten(1).to(torch.float64) - self.shift) @ self.weights
-        noise = torch.randn(
-            len(along),
-            generator=generator,
-            device="cpu",
-            dtype=torch.float64,
-        )
+        noise = torch.randn(len(along), generator=generator, device="cpu", dtype=torch.float64)
         noise = noise.to(along.device)
         score = self.score(along + self.noise * noise)
         if self.threshold is None:
@@ -103,11 +98,7 @@ class Labeller:
 
 
 def isotropic_inputs(
-    count: int,
-    direction: Tensor,
-    epsilon: float,
-    shape: tuple[int, ...],
-    generator: Generator,
+    count: int, direction: Tensor, epsilon: float, shape: tuple[int, ...], generator: Generator
 ) -> Tensor:
     """X = epsilon a u + w, a ~ N(0, 1), w ~ N(0, I - u u^T), on the CPU.
 

@@ -65,11 +65,7 @@ class Projected:
         rows = []
         for matrix in matrices:
             rows.append([float((matrix * product).sum()) for product in self.products])
-        return torch.tensor(
-            rows,
-            dtype=torch.float64,
-            device="cpu",
-        )
+        return torch.tensor(rows, dtype=torch.float64, device="cpu")
 
     def forms(self, vectors: Tensor) -> Tensor:
         """<A_i, W_jk> (networks, pairs) of A_i = mean_p a_ip a_ip^T, from a (networks, inputs, D).

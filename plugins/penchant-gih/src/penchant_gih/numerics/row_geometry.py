@@ -18,12 +18,7 @@ from torch import Tensor
 from penchant_gih.numerics.geometry import GROUPS
 
 
-def members(
-    networks: int,
-    vectors: int,
-    *,
-    device: torch.device,
-) -> list[Tensor] | None:
+def members(networks: int, vectors: int, *, device: torch.device) -> list[Tensor] | None:
     """Numbers of the gradients of each group; None where a group has no network.
 
     Args:

@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penchant_numerics.correlation import (
-    Corr,
-    corr_of_sampled,
-    cosine,
-    distinct_mean,
-    jackknifed,
-)
+from penchant_numerics.correlation import Corr, corr_of_sampled, cosine, distinct_mean, jackknifed
 from torch import Tensor
 
 from penchant_gih.numerics.sampled_products import squared_products

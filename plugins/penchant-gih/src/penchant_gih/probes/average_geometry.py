@@ -21,11 +21,7 @@ from penchant_gih.declarations.geometry import AverageGeometry
 from penchant_gih.numerics import frequency_shares, row_geometry
 from penchant_gih.numerics.containment import inner_products
 from penchant_gih.shared.one_network import gradients_at_samples, over_samples, waves
-from penchant_gih.shared.preferred_directions import (
-    independent_groups,
-    matrix_of,
-    refuse_zero,
-)
+from penchant_gih.shared.preferred_directions import independent_groups, matrix_of, refuse_zero
 from penchant_gih.shared.probing import scalar_outputs
 
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
@@ -83,10 +79,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
 
 
 def _arrays(
-    directions: Directions,
-    spectra: Tensor,
-    null: Tensor | None,
-    count: int | None,
+    directions: Directions, spectra: Tensor, null: Tensor | None, count: int | None
 ) -> dict[str, Any]:
     """G and its pairs, with errors from groups of the networks, and the null's eigenvalues."""
     arrays: dict[str, Any] = {}
@@ -138,10 +131,7 @@ def _null(
     size = directions.vectors.shape[1]
     stream = context.generator("null")
     return isotropic_spectra(
-        directions.squared_norms,
-        size,
-        generator=stream,
-        draws=options.null_draws,
+        directions.squared_norms, size, generator=stream, draws=options.null_draws
     )
 
 
@@ -200,11 +190,7 @@ def _of_spectrum(
     return attrs.evolve(quantity, **statistics.null_of(draws, value=value))
 
 
-def _condition(
-    directions: Directions,
-    spectra: Tensor,
-    null: Tensor | None,
-) -> penchant.Quantity:
+def _condition(directions: Directions, spectra: Tensor, null: Tensor | None) -> penchant.Quantity:
     """Largest over smallest eigenvalue; not a number where G has not full rank."""
     size = directions.vectors.shape[1]
     rank = numerical_rank(directions.eigenvalues)
@@ -298,11 +284,7 @@ def _low_frequencies(
     )
 
 
-def _beyond(
-    directions: Directions,
-    spectra: Tensor,
-    null: Tensor,
-) -> penchant.Quantity:
+def _beyond(directions: Directions, spectra: Tensor, null: Tensor) -> penchant.Quantity:
     """Eigenvalues outside those of isotropic architectures; for each of these, outside the rest."""
     replicates = [_outside(spectrum, null) for spectrum in spectra]
     # Each isotropic draw against the others: what the count is without an effect.

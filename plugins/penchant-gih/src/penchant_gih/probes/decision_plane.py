@@ -28,10 +28,7 @@ SHOWN = 400  # test samples stored for the picture
 def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     """Train in the plane of one direction and each of the others, several networks a plane."""
     geometry = preferred_directions(
-        context,
-        networks=options.networks,
-        outputs=OUTPUTS,
-        stored=options.geometry,
+        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
     )
     seconds = chosen_indices(options.seconds, geometry.vectors)
     (first,) = chosen_indices((options.first_index,), geometry.vectors)
@@ -74,11 +71,7 @@ def _axis(options: DecisionPlane) -> np.ndarray:
     return np.linspace(-half, half, options.grid_points)
 
 
-def _by_plane(
-    rows: list[dict[str, Any]],
-    name: str,
-    options: DecisionPlane,
-) -> np.ndarray:
+def _by_plane(rows: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
     """What trainings found, (planes, trainings, ...)."""
     values = np.array([row[name] for row in rows])
     # They come plane by plane.
@@ -112,11 +105,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     return Learner(network, data.train, keys, data.test)
 
 
-def _boundary(
-    context: penchant.Context,
-    item: dict[str, int],
-    learner: Learner,
-) -> dict[str, Any]:
+def _boundary(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, Any]:
     directions = _directions(context, item).to(context.device, context.dtype)
     network = learner.network
     # Some test samples, for the picture.
@@ -144,11 +133,7 @@ def _data(context: penchant.Context, rows: Tensor) -> Data:
     )
 
 
-def _outputs_on_grid(
-    context: penchant.Context,
-    network: nn.Module,
-    directions: Tensor,
-) -> Tensor:
+def _outputs_on_grid(context: penchant.Context, network: nn.Module, directions: Tensor) -> Tensor:
     """Outputs (grid, grid), the first direction outermost."""
     # Points of the plane, all other directions at zero.
     axis = torch.as_tensor(_axis(context.options), device=context.device, dtype=context.dtype)
@@ -171,9 +156,7 @@ def one_axis_accuracy(radii: tuple[float, float]) -> float:
 
 
 def _quantities(
-    seconds: list[int],
-    right: np.ndarray,
-    options: DecisionPlane,
+    seconds: list[int], right: np.ndarray, options: DecisionPlane
 ) -> dict[str, penchant.Quantity]:
     """Test accuracy in the plane of the smallest and of the largest second index."""
     null = one_axis_accuracy(options.radii)

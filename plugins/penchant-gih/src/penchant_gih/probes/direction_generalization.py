@@ -51,10 +51,7 @@ def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple
     """Eigenvalues and eigenvectors (rows) of G, or of G S G, as many as mean anything."""
     # Eigenvectors of G are the estimator's own; those of G S G need the data.
     geometry = preferred_directions(
-        context,
-        networks=options.networks,
-        outputs=OUTPUTS,
-        stored=options.geometry,
+        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
     )
     if options.basis == "g":
         return geometry.eigenvalues, geometry.vectors
@@ -83,11 +80,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     return Learner(network, train, keys, test)
 
 
-def _tested(
-    context: penchant.Context,
-    item: dict[str, int],
-    learner: Learner,
-) -> dict[str, float]:
+def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, float]:
     """What was learnt, and what was generalised."""
     network = learner.network
     train = learner.samples
@@ -226,11 +219,7 @@ def _over_directions(
     )
 
 
-def _of_mean(
-    values: np.ndarray,
-    errors: np.ndarray,
-    trainings: int,
-) -> tuple[float, int]:
+def _of_mean(values: np.ndarray, errors: np.ndarray, trainings: int) -> tuple[float, int]:
     """Standard error of a mean over directions: their spread, at least what their errors make.
 
     And its degrees of freedom: those of directions, or of the trainings of all of them.

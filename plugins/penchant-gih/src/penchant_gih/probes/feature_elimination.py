@@ -80,10 +80,7 @@ def _items(removed: list[int], random: list[list[int]]) -> list[dict[str, Any]]:
 def _geometry(options: FeatureElimination, context: penchant.Context, size: int) -> Tensor:
     """G; one of too few networks has no generalised eigenvectors."""
     geometry = preferred_directions(
-        context,
-        networks=options.networks,
-        outputs=scalar_outputs(context),
-        stored=options.geometry,
+        context, networks=options.networks, outputs=scalar_outputs(context), stored=options.geometry
     )
     if len(geometry.vectors) < size:
         raise penchant.Error(
@@ -108,10 +105,7 @@ def _removed(removed: tuple[int, ...] | None, size: int) -> list[int]:
 
 
 def _random_counts(
-    context: penchant.Context,
-    training: int,
-    S: Tensor,
-    shares: list[float],
+    context: penchant.Context, training: int, S: Tensor, shares: list[float]
 ) -> list[int]:
     """How many random directions explain as much."""
     rows = _random_basis(context, training, len(S))
@@ -119,11 +113,7 @@ def _random_counts(
     return [equal_count(explained_shares, share) for share in shares]
 
 
-def _random_basis(
-    context: penchant.Context,
-    training: int,
-    size: int,
-) -> Tensor:
+def _random_basis(context: penchant.Context, training: int, size: int) -> Tensor:
     stream = context.generator("random directions", training)
     return random_rows(size, stream)
 
@@ -168,10 +158,7 @@ def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by count, from (trainings, counts, samples) on shared test samples."""
     by_count = right.swapaxes(0, 1)  # (counts, trainings, samples)
     mean, stderr = statistics.crossed_accuracy(by_count)
-    return {
-        name: mean,
-        f"{name}-stderr": stderr,
-    }
+    return {name: mean, f"{name}-stderr": stderr}
 
 
 def _conventions(options: FeatureElimination) -> dict[str, str]:

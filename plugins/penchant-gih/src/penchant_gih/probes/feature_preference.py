@@ -31,10 +31,7 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
     """Train on both features at once, the linear one on one direction after another."""
     # Two leading directions carry the ring, the others one by one the linear feature.
     directions = preferred_directions(
-        context,
-        networks=options.networks,
-        outputs=OUTPUTS,
-        stored=options.geometry,
+        context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
     )
     indices = _indices(options, directions.vectors)
     items = []
@@ -94,11 +91,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     return Learner(network, data.train, keys, data.test)
 
 
-def _tested(
-    context: penchant.Context,
-    item: dict[str, int],
-    learner: Learner,
-) -> dict[str, Tensor]:
+def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -> dict[str, Tensor]:
     network = learner.network
     right = {
         "train": right_answers(network, learner.samples),
@@ -128,10 +121,7 @@ def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
     )
 
 
-def _quantities(
-    indices: list[int],
-    right: dict[str, np.ndarray],
-) -> dict[str, penchant.Quantity]:
+def _quantities(indices: list[int], right: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
     """Accuracy on each feature alone, at the smallest and at the largest index."""
     ends = {"first": int(np.argmin(indices)), "last": int(np.argmax(indices))}
     quantities = {}

@@ -103,10 +103,7 @@ def sized(context: penchant.Context, width: int | None) -> penchant.Context:
             several = isinstance(options[name], tuple)
             value = (width,) * len(options[name]) if several else width
             narrower = attrs.evolve(component, **{name: value})
-            return context.scope(
-                architecture=narrower,
-                outputs=1,
-            )
+            return context.scope(architecture=narrower, outputs=1)
     expected = "expected an option widths, channels, width or hidden"
     label = context.architecture.label
     raise penchant.Error(
@@ -149,9 +146,7 @@ def _measured(options: GeometryEvolution, context: penchant.Context, S: Tensor) 
         difference = Evolution(size, device=context.device, groups=GROUPS)
         sums.append((evolution, difference))
     for shard in context.map(
-        shard_evolution,
-        networks=options.networks,
-        shard_size=shard_size(size, 1),
+        shard_evolution, networks=options.networks, shard_size=shard_size(size, 1)
     ):
         # What a shard found, where it is summed.
         vectors = {}
@@ -209,11 +204,7 @@ def shard_evolution(context: penchant.Context, indices: range) -> dict[str, Tens
     targets = _targets(context)
     targets = targets[: len(train.labels)]
     stream = context.generator("permutation")
-    order = torch.randperm(
-        len(targets),
-        generator=stream,
-        device="cpu",
-    ).to(targets.device)
+    order = torch.randperm(len(targets), generator=stream, device="cpu").to(targets.device)
     permuted = targets[order]
     size = math.prod(context.architecture.shape)
     residual = RESIDUALS[context.options.residual]
@@ -256,10 +247,7 @@ def _networks(
         if options.batch_norm == "calibrated":
             calibration = _calibration(context)
         for networks, some in fresh_networks(
-            context,
-            indices,
-            largest=largest,
-            calibration=calibration,
+            context, indices, largest=largest, calibration=calibration
         ):
             yield [networks], some
         return
@@ -303,11 +291,7 @@ def _trained(context: penchant.Context, indices: range) -> list[Ensemble]:
     return ensembles
 
 
-def _vectors(
-    ensemble: Ensemble,
-    flow: Flow,
-    points: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _vectors(ensemble: Ensemble, flow: Flow, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """v, what permuting labels takes from it, and g."""
     right, taken = flow.parameter_gradients(ensemble)
     mixed = mixed_products(ensemble, right, points)

@@ -12,11 +12,7 @@ import penchant
 import torch
 from penchant_numerics import statistics
 from penchant_numerics.batched_training import Learner, train_and_evaluate, trainings_a_shard
-from penchant_numerics.correlation import (
-    corr_with_fixed,
-    distinct_mean,
-    rotated,
-)
+from penchant_numerics.correlation import corr_with_fixed, distinct_mean, rotated
 from penchant_numerics.data import Data, Samples
 from torch import Tensor, nn
 
@@ -103,22 +99,12 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     if speeds.values:
         length, stderr = speeds.path
         quantities["path-length"] = penchant.Quantity(
-            length,
-            stderr=stderr,
-            over="trainings",
-            count=repetitions,
-            df=repetitions - 1,
-            null=0.0,
+            length, stderr=stderr, over="trainings", count=repetitions, df=repetitions - 1, null=0.0
         )
     if followed:
         quantities = {name: _over_inputs(each) for name, each in quantities.items()}
     missing = missing_names(context, arrays, quantities)
-    return penchant.Result(
-        quantities,
-        arrays,
-        conventions=_conventions(options),
-        missing=missing,
-    )
+    return penchant.Result(quantities, arrays, conventions=_conventions(options), missing=missing)
 
 
 def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
@@ -171,10 +157,7 @@ def _probed_trainings(context: penchant.Context, shared: dict[str, Tensor]) -> l
     options = context.options
     shard_size = max(TRAININGS_A_SHARD[options.data], trainings_a_shard(context))
     shards = context.map(
-        train_and_probe,
-        networks=options.trainings,
-        shard_size=shard_size,
-        shared=shared,
+        train_and_probe, networks=options.trainings, shard_size=shard_size, shared=shared
     )
     return list(shards)
 
@@ -262,12 +245,7 @@ def _right(network: nn.Module, samples: Samples) -> Tensor:
     return right
 
 
-def _gradients(
-    context: penchant.Context,
-    network: nn.Module,
-    data: Data,
-    points: Tensor,
-) -> Tensor:
+def _gradients(context: penchant.Context, network: nn.Module, data: Data, points: Tensor) -> Tensor:
     """Gradients (inputs, D) of one network."""
     # A copy that can be differentiated, as a stack of one.
     policy = context.options.batch_norm
@@ -297,21 +275,11 @@ def _accuracies(right: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return accuracies
 
 
-def _correlations(
-    gradients: Tensor,
-    S: Tensor,
-    projected: Projected,
-) -> dict[str, np.ndarray]:
+def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
     """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
     # What does not change along training.
-    squares = {
-        "corr-s": float(S.square().sum()),
-        "corr-gsg": projected.squared_norm(),
-    }
-    traces = {
-        "corr-s": float(S.trace()),
-        "corr-gsg": projected.trace,
-    }
+    squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
+    traces = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
     suffixes = ("", "-stderr", "-null", "-null-spread")
     correlations: dict[str, list[float]] = {}
     for step in gradients:
@@ -346,10 +314,7 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 
 
 def _quantities(
-    arrays: dict[str, np.ndarray],
-    right: dict[str, np.ndarray],
-    data: Data,
-    trainings: int,
+    arrays: dict[str, np.ndarray], right: dict[str, np.ndarray], data: Data, trainings: int
 ) -> dict[str, penchant.Quantity]:
     quantities = {}
     for name in CORRELATIONS:
@@ -366,11 +331,7 @@ def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.
     # With few networks an unbiased norm may be negative, at one step or at all.
     known = np.isfinite(arrays[name])
     if not known.any():
-        return penchant.Quantity(
-            math.nan,
-            over="trainings",
-            count=trainings,
-        )
+        return penchant.Quantity(math.nan, over="trainings", count=trainings)
     step = int(np.nanargmax(arrays[name]))
     return penchant.Quantity(
         arrays[name][step],

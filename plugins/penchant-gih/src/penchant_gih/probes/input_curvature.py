@@ -56,10 +56,7 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
     quantities = _quantities(arrays, len(trainings), context)
     missing = missing_names(context, arrays, quantities)
     return penchant.Result(
-        quantities,
-        arrays,
-        conventions=_conventions(options, context),
-        missing=missing,
+        quantities, arrays, conventions=_conventions(options, context), missing=missing
     )
 
 
@@ -92,11 +89,7 @@ def _along_states(
     return steps, samples
 
 
-def _check_size(
-    repetitions: int,
-    context: penchant.Context,
-    steps: int,
-) -> None:
+def _check_size(repetitions: int, context: penchant.Context, steps: int) -> None:
     """Refuse what would not fit."""
     size = math.prod(context.data.shape)
     matrices = len(TERMS) * repetitions * steps
@@ -136,11 +129,7 @@ def _learner(context: penchant.Context, index: int) -> Learner:
     return Learner(network, data.train, (index,), data.test)
 
 
-def _curvature(
-    context: penchant.Context,
-    index: int,
-    learner: Learner,
-) -> dict[str, Tensor]:
+def _curvature(context: penchant.Context, index: int, learner: Learner) -> dict[str, Tensor]:
     """Terms of the Hessian of one network as it is now."""
     some = _samples(context, index, learner.samples)
     return _at(context, learner.network, some)
@@ -163,11 +152,7 @@ def _at(context: penchant.Context, network: nn.Module, some: Samples) -> dict[st
 def _samples(context: penchant.Context, index: int, train: Samples) -> Samples:
     """Where the Hessian is taken: each network has samples of its own, the same at every step."""
     stream = context.generator("points", index)
-    order = torch.randperm(
-        len(train.labels),
-        generator=stream,
-        device="cpu",
-    )
+    order = torch.randperm(len(train.labels), generator=stream, device="cpu")
     return train.select(order[: context.options.samples].to(train.labels.device))
 
 

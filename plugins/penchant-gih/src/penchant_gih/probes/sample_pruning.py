@@ -66,10 +66,7 @@ def _scores(
     scalar = scalar_outputs(context)
     if options.geometry is not None:
         geometry = preferred_directions(
-            context,
-            networks=options.networks,
-            outputs=scalar,
-            stored=options.geometry,
+            context, networks=options.networks, outputs=scalar, stored=options.geometry
         )
         return scores(matrix_of(geometry), inputs), None
     geometry = independent_groups(context.scope(outputs=scalar), options.networks)
@@ -105,11 +102,7 @@ def random_choice(labels: Tensor, fraction: float, generator: Generator) -> Tens
 
     Larger shares take out what smaller ones do and more.
     """
-    score = torch.rand(
-        len(labels),
-        generator=generator,
-        device="cpu",
-    ).to(labels.device)
+    score = torch.rand(len(labels), generator=generator, device="cpu").to(labels.device)
     return highest_scores(score, labels, fraction)
 
 
@@ -149,7 +142,4 @@ def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
     """Accuracies by fraction, from (trainings, fractions, samples) on shared test samples."""
     by_fraction = right.swapaxes(0, 1)  # (fractions, trainings, samples)
     mean, stderr = statistics.crossed_accuracy(by_fraction)
-    return {
-        name: mean,
-        f"{name}-stderr": stderr,
-    }
+    return {name: mean, f"{name}-stderr": stderr}

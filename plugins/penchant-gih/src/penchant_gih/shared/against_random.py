@@ -9,11 +9,7 @@ from penchant_numerics.pictures import Curve, by_index
 
 
 def accuracy_against_random(
-    result: penchant.Result,
-    positions: np.ndarray,
-    *,
-    label: str,
-    xlabel: str,
+    result: penchant.Result, positions: np.ndarray, *, label: str, xlabel: str
 ) -> Figure:
     """Both accuracies by how much was taken out.
 

@@ -126,11 +126,7 @@ def _containment(
     shares = [containment(turned, table, rank) for rank in ranks]
     nulls = [containment_null(trace, norm, size, rank) for rank in ranks]
     return Contained(
-        dimensions=ranks,
-        shares=shares,
-        nulls=nulls,
-        chosen=chosen,
-        chosen_stderr=chosen_stderr,
+        dimensions=ranks, shares=shares, nulls=nulls, chosen=chosen, chosen_stderr=chosen_stderr
     )
 
 
@@ -184,10 +180,7 @@ def _values(name: str, corrs: list[Corr]) -> dict[str, list[float]]:
     """Values and their standard errors as arrays."""
     values = [corr.value for corr in corrs]
     errors = [corr.stderr for corr in corrs]
-    return {
-        name: values,
-        f"{name}-stderr": errors,
-    }
+    return {name: values, f"{name}-stderr": errors}
 
 
 def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Quantity]:
@@ -195,12 +188,7 @@ def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Qu
 
     def quantity(corr: Corr, **null: Any) -> penchant.Quantity:
         return penchant.Quantity(
-            corr.value,
-            stderr=corr.stderr,
-            over=OVER,
-            count=options.networks,
-            df=GROUPS - 1,
-            **null,
+            corr.value, stderr=corr.stderr, over=OVER, count=options.networks, df=GROUPS - 1, **null
         )
 
     # The requested dimension, among all that were measured.

@@ -118,23 +118,13 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
     matrix = (matrix + matrix.T) / 2
     eigenvalues, vectors = descending_eigh(matrix)
     trace = float(matrix.trace())
-    directions = Directions(
-        eigenvalues,
-        vectors,
-        trace,
-        None,
-        networks=0,
-        matrix=matrix,
-    )
+    directions = Directions(eigenvalues, vectors, trace, None, networks=0, matrix=matrix)
     refuse_zero(directions)
     return directions
 
 
 def chosen_indices(
-    indices: Sequence[int] | None,
-    directions: Tensor,
-    *,
-    every: int = 1,
+    indices: Sequence[int] | None, directions: Tensor, *, every: int = 1
 ) -> list[int]:
     """The requested indices, or every `every`-th; indices without a meaning are refused.
 

@@ -79,10 +79,7 @@ def _as_prepared(networks: Ensemble) -> Ensemble:
 
 
 def stacks(
-    context: penchant.Context,
-    indices: range,
-    *,
-    largest: int = NO_LIMIT,
+    context: penchant.Context, indices: range, *, largest: int = NO_LIMIT
 ) -> Iterator[range]:
     """Numbers of networks, as many together as their parameters allow to stack."""
     parameters = parameter_count(context.architecture, indices[0])
@@ -100,21 +97,14 @@ def _calibrated(
     states = []
     for index in indices:
         network = safe(
-            context.network(index),
-            batch_norm="calibrated",
-            calibration=calibration(index),
+            context.network(index), batch_norm="calibrated", calibration=calibration(index)
         )
         states.append(tensors_of(network))
     return stacked(network, states)
 
 
 def probing_points(
-    context: penchant.Context,
-    indices: range,
-    *,
-    inputs: int,
-    probing: str,
-    scale: float,
+    context: penchant.Context, indices: range, *, inputs: int, probing: str, scale: float
 ) -> Tensor:
     """Probing inputs (networks, inputs, *shape); each network's come from a stream of its own.
 
@@ -157,24 +147,11 @@ def _points(
     if probing == "data":
         known = context.data.train.inputs
         chosen = [
-            torch.randint(
-                len(known),
-                (inputs,),
-                generator=stream,
-                device="cpu",
-            )
+            torch.randint(len(known), (inputs,), generator=stream, device="cpu")
             for stream in streams
         ]
         return known[torch.stack(chosen).to(known.device)]
-    points = [
-        torch.randn(
-            inputs,
-            *shape,
-            generator=stream,
-            device="cpu",
-        )
-        for stream in streams
-    ]
+    points = [torch.randn(inputs, *shape, generator=stream, device="cpu") for stream in streams]
     return (scale * torch.stack(points)).to(**device_and_dtype)
 
 
@@ -209,11 +186,7 @@ def refuse_statistics_at_zero(law: ProbingLaw, batch_norm: str) -> None:
         raise penchant.Error(f"at zero there are no statistics, found batch_norm {batch_norm}")
 
 
-def with_statistics(
-    network: nn.Module,
-    batch_norm: str,
-    inputs: Tensor,
-) -> nn.Module:
+def with_statistics(network: nn.Module, batch_norm: str, inputs: Tensor) -> nn.Module:
     """A trained network that can be differentiated twice, with these batch-norm statistics.
 
     Args:

@@ -6,10 +6,7 @@ import penchant
 
 
 def chosen_steps(
-    eval_steps: tuple[int, ...] | None,
-    total: int,
-    *,
-    eval_every: int | None = None,
+    eval_steps: tuple[int, ...] | None, total: int, *, eval_every: int | None = None
 ) -> list[int]:
     """The requested steps, every `eval_every`, or 0, 1, 2, 4, ...; the last where none are named.
 

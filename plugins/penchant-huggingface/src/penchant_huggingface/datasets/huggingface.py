@@ -203,12 +203,7 @@ def _labelled(options: Texts, tokens: Tokens, pieces: Tensor, generator: Generat
 
 def _classified(options: Texts, tokens: Tokens, rows: Rows, classes: Sequence[Any]) -> Samples:
     """Rows of equal length with one class each."""
-    inputs = torch.zeros(
-        len(rows[options.column]),
-        options.length,
-        dtype=torch.int64,
-        device="cpu",
-    )
+    inputs = torch.zeros(len(rows[options.column]), options.length, dtype=torch.int64, device="cpu")
     for row, text in zip(inputs, rows[options.column], strict=True):
         own = list(tokens.encode(text))[: options.length]
         row[: len(own)] = torch.tensor(own, dtype=torch.int64, device="cpu")

@@ -69,9 +69,7 @@ class LearningCoefficient(penchant.Probe):
         "thinned",
         "autocorrelations": "of these, by lag in draws",
     }
-    presets = {
-        "quick": {"chains": 8, "chain_steps": 4000, "warmup": 2000, "training": QUICK},
-    }
+    presets = {"quick": {"chains": 8, "chain_steps": 4000, "warmup": 2000, "training": QUICK}}
 
     samples: int | None = penchant.option(
         None,

@@ -87,9 +87,7 @@ class LossPlane(penchant.Probe):
         "eigenvector-plane-loss": "mean loss in the plane of the first two eigenvectors",
         "eigenvector-plane-accuracy": "share of right answers there",
     }
-    presets = {
-        "quick": {"samples": 500, "training": QUICK},
-    }
+    presets = {"quick": {"samples": 500, "training": QUICK}}
 
     split: str = penchant.option("train", "which samples", choices=("train", "test"))
     samples: int | None = penchant.option(

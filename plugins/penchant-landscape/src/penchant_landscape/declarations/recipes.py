@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-QUICK = {
-    "momentum": 0.9,
-    "batch": 64,
-    "schedule": "thirds",
-    "epochs": 60,
-    "learning_rate": 0.05,
-}
+QUICK = {"momentum": 0.9, "batch": 64, "schedule": "thirds", "epochs": 60, "learning_rate": 0.05}
 
 EVAL_STEPS = "training steps at which to evaluate; None: chosen by the probe"
 BATCH_NORM = (

@@ -136,10 +136,5 @@ def _band(
 ) -> None:
     """Two standard errors around a curve."""
     panel.fill_between(
-        positions,
-        values - 2 * stderr,
-        values + 2 * stderr,
-        color=colour,
-        alpha=0.2,
-        linewidth=0,
+        positions, values - 2 * stderr, values + 2 * stderr, color=colour, alpha=0.2, linewidth=0
     )

@@ -14,10 +14,7 @@ from torch import Tensor
 
 
 def filter_normalised(
-    parameters: Mapping[str, Tensor],
-    count: int,
-    *,
-    generator: torch.Generator,
+    parameters: Mapping[str, Tensor], count: int, *, generator: torch.Generator
 ) -> Tensor:
     """Random Gaussian directions whose filters have the norms of the network's filters.
 

@@ -105,12 +105,7 @@ class Coefficient(NamedTuple):
 
 
 def learning_coefficient(
-    chains: Chains,
-    *,
-    scale: float,
-    localisation: float,
-    parameters: int,
-    corrected: bool,
+    chains: Chains, *, scale: float, localisation: float, parameters: int, corrected: bool
 ) -> Coefficient:
     """Estimate the coefficient, and say why not where chains do not allow it.
 

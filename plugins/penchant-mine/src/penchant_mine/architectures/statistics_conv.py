@@ -11,11 +11,7 @@ from penchant_mine.declarations.estimators import StatisticsConv
 from penchant_mine.numerics.information.conditioned_convolutions import ConditionedConvolutions
 
 
-def build(
-    options: StatisticsConv,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: StatisticsConv, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `statistics-conv`."""
     image = tuple(options.image)
     # What is left of a pair after the image is z.

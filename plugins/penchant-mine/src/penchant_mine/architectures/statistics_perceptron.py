@@ -10,11 +10,7 @@ from penchant_mine.declarations.estimators import StatisticsPerceptron
 from penchant_mine.numerics.information.conditioned_convolutions import ACTIVATIONS
 
 
-def build(
-    options: StatisticsPerceptron,
-    shape: tuple[int, ...],
-    outputs: int,
-) -> nn.Module:
+def build(options: StatisticsPerceptron, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Target of the architecture `statistics-perceptron`."""
     # x and z are laid end to end, whatever their shapes were.
     layers: list[nn.Module] = [nn.Flatten()]

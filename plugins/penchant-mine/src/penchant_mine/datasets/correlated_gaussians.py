@@ -18,10 +18,5 @@ def load(options: CorrelatedGaussians, generator: Generator) -> Data:
         return correlated(setting, options.rho, count, stream)
 
     # x is the input and z the label, so that a network could predict one from the other.
-    train, test = train_and_test(
-        draw,
-        generator,
-        train=options.train,
-        test=options.test,
-    )
+    train, test = train_and_test(draw, generator, train=options.train, test=options.test)
     return Data(train, test, classes=0)

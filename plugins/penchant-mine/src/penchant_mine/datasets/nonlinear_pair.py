@@ -18,10 +18,5 @@ def load(options: NonlinearPair, generator: Generator) -> Data:
         return noisy_map(setting, options.noise_std, count, stream)
 
     # The label is the noisy image of the input under the map.
-    train, test = train_and_test(
-        draw,
-        generator,
-        train=options.train,
-        test=options.test,
-    )
+    train, test = train_and_test(draw, generator, train=options.train, test=options.test)
     return Data(train, test, classes=0)

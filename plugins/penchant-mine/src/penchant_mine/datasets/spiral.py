@@ -19,27 +19,12 @@ def load(options: Spiral, generator: Generator) -> Data:
 
     def draw(count: int, stream: Generator) -> tuple[Tensor, Tensor]:
         # The root makes points uniform along the length of the arm, nearly.
-        along = torch.rand(
-            count,
-            1,
-            generator=stream,
-            device="cpu",
-        ).sqrt()
+        along = torch.rand(count, 1, generator=stream, device="cpu").sqrt()
         angle = 2 * math.pi * options.turns * along
         arm = END * along * torch.cat([angle.cos(), angle.sin()], 1)
-        noise = torch.randn(
-            count,
-            2,
-            generator=stream,
-            device="cpu",
-        )
+        noise = torch.randn(count, 2, generator=stream, device="cpu")
         return arm + options.noise_std * noise, along
 
     # The label is a number, not a class: probes cut it into segments.
-    train, test = train_and_test(
-        draw,
-        generator,
-        train=options.train,
-        test=options.test,
-    )
+    train, test = train_and_test(draw, generator, train=options.train, test=options.test)
     return Data(train, test, classes=0)

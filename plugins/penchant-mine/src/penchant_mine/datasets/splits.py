@@ -13,11 +13,7 @@ Draw = Callable[[int, Generator], tuple[Tensor, Tensor]]
 
 
 def train_and_test(
-    draw: Draw,
-    generator: Generator,
-    *,
-    train: int,
-    test: int | None,
+    draw: Draw, generator: Generator, *, train: int, test: int | None
 ) -> tuple[Samples, Samples]:
     """Both splits; the size of one does not change the samples of the other."""
     if test is None:

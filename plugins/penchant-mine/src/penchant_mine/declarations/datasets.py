@@ -17,12 +17,7 @@ class CorrelatedGaussians(penchant.Dataset):
     target = "penchant_mine.datasets.correlated_gaussians:load"
 
     inputs: int = penchant.option(1, "components of each variable", at_least=1)
-    rho: float = penchant.option(
-        0.5,
-        "correlation",
-        above=-1,
-        below=1,
-    )
+    rho: float = penchant.option(0.5, "correlation", above=-1, below=1)
     train: int = penchant.option(10000, "training pairs", at_least=4)
     test: int | None = penchant.option(
         None, "test pairs; None: a quarter of the training", at_least=1

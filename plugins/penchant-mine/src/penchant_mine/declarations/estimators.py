@@ -91,16 +91,10 @@ class Neural(penchant.Estimator):
     )
     # Samples are split: for the value, for stopping, and the rest for training.
     held_out: float = penchant.option(
-        0.2,
-        "share of the samples for the value",
-        above=0,
-        at_most=0.5,
+        0.2, "share of the samples for the value", above=0, at_most=0.5
     )
     stopping: float = penchant.option(
-        0.1,
-        "share of the samples for early stopping",
-        above=0,
-        at_most=0.4,
+        0.1, "share of the samples for early stopping", above=0, at_most=0.4
     )
     check_every: int = penchant.option(50, "steps between checks for stopping", at_least=1)
     smoothed: int = penchant.option(

@@ -8,13 +8,7 @@ import penchant
 from penchant_mine.declarations.estimators import ACTIVATIONS
 
 # Published recipes: figures 5.3 and 5.4, and table 5.1 with figure 5.5.
-PLANE = {
-    "steps": 5000,
-    "batch": 100,
-    "learning_rate": 1e-4,
-    "trainings": 5,
-    "samples": 10000,
-}
+PLANE = {"steps": 5000, "batch": 100, "learning_rate": 1e-4, "trainings": 5, "samples": 10000}
 STACKED = {
     "learning_rate": 1e-4,
     "noise_inputs": 50,
@@ -128,10 +122,7 @@ class GanModes(penchant.Probe):
         "normal", "distribution of noise and code", choices=("normal", "uniform")
     )
     ema: float = penchant.option(
-        0.01,
-        "weight of the newest batch in the average of the denominator",
-        above=0,
-        at_most=1,
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
     )
     # Evaluation of samples.
     trainings: int = penchant.option(5, "independent trainings of each variant", at_least=1)
@@ -261,18 +252,8 @@ class InformationBottleneck(penchant.Probe):
         1e-3, "weight of the KL of the variational bottleneck", at_least=0
     )
     beta_confidence: float = penchant.option(0.1, "weight of the confidence penalty", at_least=0)
-    smoothing: float = penchant.option(
-        0.1,
-        "label smoothing",
-        at_least=0,
-        below=1,
-    )
-    dropout: float = penchant.option(
-        0.5,
-        "share of hidden units dropped",
-        at_least=0,
-        below=1,
-    )
+    smoothing: float = penchant.option(0.1, "label smoothing", at_least=0, below=1)
+    dropout: float = penchant.option(0.5, "share of hidden units dropped", at_least=0, below=1)
     noise_std: float = penchant.option(
         0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0
     )
@@ -292,16 +273,10 @@ class InformationBottleneck(penchant.Probe):
     batch: int = penchant.option(100, "samples per step", at_least=2)
     learning_rate: float = penchant.option(1e-4, "learning rate of Adam", above=0)
     decay: float = penchant.option(
-        0.97,
-        "factor of the learning rate every two epochs",
-        above=0,
-        at_most=1,
+        0.97, "factor of the learning rate every two epochs", above=0, at_most=1
     )
     ema: float = penchant.option(
-        0.01,
-        "weight of the newest batch in the average of the denominator",
-        above=0,
-        at_most=1,
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
     )
     code_draws: int = penchant.option(
         12, "samples of the representation over which class probabilities are averaged", at_least=1
@@ -392,9 +367,7 @@ class BidirectionalReconstruction(penchant.Probe):
     beta: float = penchant.option(1.0, "weight of the information", at_least=0)
     # The bound on the reconstruction error uses the information of the encoder.
     information_of: str = penchant.option(
-        "encoder",
-        "pairs (x, z) whose information is maximised",
-        choices=("encoder", "decoder"),
+        "encoder", "pairs (x, z) whose information is maximised", choices=("encoder", "decoder")
     )
     weight: float = penchant.option(1.0, "weight of the reconstruction terms of ALICE", at_least=0)
     steps: int = penchant.option(5000, "training steps", at_least=1)
@@ -423,10 +396,7 @@ class BidirectionalReconstruction(penchant.Probe):
         "leaky-relu", "its activation", choices=ACTIVATIONS
     )
     ema: float = penchant.option(
-        0.01,
-        "weight of the newest batch in the average of the denominator",
-        above=0,
-        at_most=1,
+        0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
     )
     trainings: int = penchant.option(3, "independent trainings of each model", at_least=1)
     samples: int = penchant.option(10000, "test samples evaluated, at most", at_least=2)

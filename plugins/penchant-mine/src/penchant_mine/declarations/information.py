@@ -152,11 +152,7 @@ class InformationBenchmark(penchant.Probe):
     }
 
     # Pairs.
-    family: str = penchant.option(
-        "gaussian",
-        "pairs of variables",
-        choices=FAMILIES,
-    )
+    family: str = penchant.option("gaussian", "pairs of variables", choices=FAMILIES)
     inputs: int = penchant.option(1, "components of x", at_least=1)
     inputs_z: int | None = penchant.option(
         None, "components of z, for normal pairs; None: as many as x", at_least=1
@@ -167,10 +163,7 @@ class InformationBenchmark(penchant.Probe):
         ("identity",), "functions f of the family nonlinear, each with the whole grid", choices=MAPS
     )
     rho: float = penchant.option(
-        0.5,
-        "correlation for the families student and asinh-student",
-        above=-1,
-        below=1,
+        0.5, "correlation for the families student and asinh-student", above=-1, below=1
     )
     turns: float = penchant.option(
         1.0, "half turns per unit of length, for the family spiral", at_least=0

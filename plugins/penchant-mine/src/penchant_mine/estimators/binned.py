@@ -18,12 +18,7 @@ SAMPLES_A_CELL = 5  # fewer, and the correction for counting does not hold
 HIDDEN = 0.5  # of what twice as many bins showed, that still finer bins may show
 
 
-def estimate(
-    options: Binned,
-    context: penchant.Context,
-    x: Tensor,
-    z: Tensor,
-) -> Information:
+def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
     """Target of the estimator `binned`.
 
     The standard error has a term for what is finer than bins: half of what these bins show beyond
@@ -70,12 +65,7 @@ def _value(pairs: Pairs, bins: int) -> float:
     return float(contributions.mean()) - correction
 
 
-def _doubts(
-    joint: int,
-    samples: int,
-    at_least: float,
-    coarse: float,
-) -> list[str]:
+def _doubts(joint: int, samples: int, at_least: float, coarse: float) -> list[str]:
     """Too many cells, or too few."""
     if joint > samples / SAMPLES_A_CELL:
         return [

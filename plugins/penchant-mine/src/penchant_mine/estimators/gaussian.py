@@ -15,19 +15,10 @@ CERTAIN = 1 - 1e-7  # a correlation above it counts as 1
 
 
 def estimate(
-    options: GaussianInformation,
-    context: penchant.Context,
-    x: Tensor,
-    z: Tensor,
+    options: GaussianInformation, context: penchant.Context, x: Tensor, z: Tensor
 ) -> Information:
     """Target of the estimator `gaussian`."""
-    pairs = prepared(
-        options,
-        x,
-        z,
-        at_least=FEWEST,
-        scaling="standard",
-    )
+    pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
     if pairs.empty:
         return no_information(pairs)
     try:

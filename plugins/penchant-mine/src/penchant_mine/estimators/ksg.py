@@ -29,12 +29,7 @@ LEAST_DOUBT = 0.02  # nats: smaller differences are not worth a warning
 PARTITIONS = 3  # ways to cut the samples, over which the variance of subsets is averaged
 
 
-def estimate(
-    options: Ksg,
-    context: penchant.Context,
-    x: Tensor,
-    z: Tensor,
-) -> Information:
+def estimate(options: Ksg, context: penchant.Context, x: Tensor, z: Tensor) -> Information:
     """Target of the estimator `ksg`.
 
     The standard error has two terms: the spread over disjoint subsets, as if it fell with the root
@@ -80,14 +75,7 @@ def estimate(
             warnings.append(f"{name} give {least:.3g}: the value is too low")
     stderr, df = combined_error([(sampling, freedom), (bias, None)])
     return answer(
-        pairs,
-        value,
-        stderr,
-        nulls,
-        warnings=warnings,
-        over=over,
-        count=max(groups, 1),
-        df=df,
+        pairs, value, stderr, nulls, warnings=warnings, over=over, count=max(groups, 1), df=df
     )
 
 
@@ -100,12 +88,7 @@ def _parted(given: Pairs, generator: Generator) -> Pairs:
 
 def _jittered(values: Tensor, generator: Generator) -> Tensor:
     exact = values.to(torch.float64)
-    noise = torch.randn(
-        exact.shape,
-        generator=generator,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    noise = torch.randn(exact.shape, generator=generator, device="cpu", dtype=torch.float64)
     parted = exact + NEGLIGIBLE * noise.to(exact.device)
     # Constant columns stay constant.
     return torch.where(exact.std(0) > 0, parted, 0.0)
@@ -126,22 +109,14 @@ def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
     return doubts
 
 
-def _bias_left(
-    value: float,
-    of_subsets: float,
-    groups: int,
-) -> float:
+def _bias_left(value: float, of_subsets: float, groups: int) -> float:
     """What a bias that falls with the root of the samples leaves after `groups` times as many."""
     gain = value - of_subsets
     return gain / (math.sqrt(groups) - 1)
 
 
 def _rising(
-    value: float,
-    of_subsets: float,
-    sampling: float,
-    samples: int,
-    groups: int,
+    value: float, of_subsets: float, sampling: float, samples: int, groups: int
 ) -> list[str]:
     if value - of_subsets <= max(3 * sampling, LEAST_DOUBT):
         return []
@@ -149,12 +124,7 @@ def _rising(
     return [f"the value still rises with the number of samples ({few}): it is too low"]
 
 
-def _other_scale(
-    pairs: Pairs,
-    value: float,
-    sampling: float,
-    neighbours: int,
-) -> list[str]:
+def _other_scale(pairs: Pairs, value: float, sampling: float, neighbours: int) -> list[str]:
     """In many dimensions: does the value depend on how far neighbours are?"""
     if pairs.x.shape[1] + pairs.z.shape[1] <= FEW_DIMENSIONS:
         return []
@@ -192,21 +162,13 @@ def _at_least(pairs: Pairs, neighbours: int) -> dict[str, tuple[float, float]]:
 
 
 def _subsets(
-    options: Ksg,
-    pairs: Pairs,
-    groups: int,
-    order: Tensor,
-    generator: Generator,
+    options: Ksg, pairs: Pairs, groups: int, order: Tensor, generator: Generator
 ) -> tuple[float, float]:
     """Standard error of the whole from the variance of subsets, and the mean of subsets."""
     variances, means = [], []
     for number in range(PARTITIONS):
         if number:
-            order = torch.randperm(
-                len(pairs.x),
-                generator=generator,
-                device="cpu",
-            )
+            order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
         values = []
         for rows in order.to(pairs.x.device).tensor_split(groups):
             terms = kraskov(pairs.x[rows], pairs.z[rows], options.neighbours)

@@ -82,11 +82,7 @@ def smile(options: SmileEstimator, context: penchant.Context, x: Tensor, z: Tens
 
 
 def trained_estimate(
-    options: Neural,
-    context: penchant.Context,
-    x: Tensor,
-    z: Tensor,
-    bound: Bound,
+    options: Neural, context: penchant.Context, x: Tensor, z: Tensor, bound: Bound
 ) -> Information:
     """An estimate by statistics networks that maximise a bound.
 
@@ -100,23 +96,13 @@ def trained_estimate(
     Returns:
         The answer.
     """
-    pairs = prepared(
-        options,
-        x,
-        z,
-        at_least=FEWEST,
-        scaling=options.scaling,
-    )
+    pairs = prepared(options, x, z, at_least=FEWEST, scaling=options.scaling)
     if pairs.empty:
         return no_information(pairs)
     # All random numbers of an estimate come from one stream, networks from its seed.
     generator = context.generator("statistics networks")
     architecture = _architecture(options, context, pairs, generator.initial_seed())
-    order = torch.randperm(
-        len(pairs.x),
-        generator=generator,
-        device="cpu",
-    )
+    order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
     recipe = recipe_from(Recipe, options)
     rows = split(len(pairs.x), options.trainings, recipe, order.to(pairs.x.device))
 
@@ -147,49 +133,27 @@ def trained_estimate(
     return _report(options, pairs, trained, nulls)
 
 
-def _architecture(
-    options: Neural,
-    context: penchant.Context,
-    pairs: Pairs,
-    seed: int,
-) -> Any:
+def _architecture(options: Neural, context: penchant.Context, pairs: Pairs, seed: int) -> Any:
     """Statistics networks by number; one that does not fit is refused before training."""
     shape = (pairs.x.shape[1] + pairs.z.shape[1],)
-    scope = context.scope(
-        architecture=options.network,
-        shape=shape,
-        outputs=1,
-    )
+    scope = context.scope(architecture=options.network, shape=shape, outputs=1)
     architecture = scope.architecture.with_seed(seed)
     architecture.check()
     return architecture
 
 
-def _stack(
-    architecture: Any,
-    numbers: range,
-    pairs: Pairs,
-) -> StatisticsStack:
+def _stack(architecture: Any, numbers: range, pairs: Pairs) -> StatisticsStack:
     ensemble = ensembles.draw(architecture, numbers)
     return StatisticsStack(ensemble.to(pairs.x.device, pairs.x.dtype))
 
 
-def _shuffled(
-    samples: int,
-    networks: int,
-    generator: Generator,
-) -> Tensor:
+def _shuffled(samples: int, networks: int, generator: Generator) -> Tensor:
     """A random partner for every sample (networks, samples)."""
     orders = [torch.randperm(samples, generator=generator, device="cpu") for _ in range(networks)]
     return torch.stack(orders)
 
 
-def _report(
-    options: Neural,
-    pairs: Pairs,
-    trained: Trained,
-    nulls: Trained | None,
-) -> Information:
+def _report(options: Neural, pairs: Pairs, trained: Trained, nulls: Trained | None) -> Information:
     value = float(trained.held_out.mean())
     training = float(trained.training.mean())
     null = null_of(nulls.held_out) if nulls is not None else NO_NULL
@@ -233,11 +197,7 @@ def _report(
     )
 
 
-def _sampling(
-    values: Tensor,
-    sampling: Tensor,
-    share: float,
-) -> list[ErrorTerm]:
+def _sampling(values: Tensor, sampling: Tensor, share: float) -> list[ErrorTerm]:
     """Spread over networks and error from the number of samples, each with its freedom.
 
     Blocks of samples may overlap. The spread contains some of the second term already, but from
@@ -267,11 +227,7 @@ def _deterministic(pairs: Pairs) -> list[str]:
 
 
 def _doubts(
-    options: Neural,
-    trained: Trained,
-    value: float,
-    training: float,
-    stderr: float,
+    options: Neural, trained: Trained, value: float, training: float, stderr: float
 ) -> list[str]:
     """Reasons not to trust the value."""
     doubts = _ceilings(options, trained, value)
@@ -310,11 +266,7 @@ def _unlearnt(trained: Trained) -> list[str]:
     ]
 
 
-def _ceilings(
-    options: Neural,
-    trained: Trained,
-    value: float,
-) -> list[str]:
+def _ceilings(options: Neural, trained: Trained, value: float) -> list[str]:
     """Is the value near what samples, batches or contrasts can show at most?"""
     ceilings = []
     # The error of log E e^T grows with e^value over the number of samples.

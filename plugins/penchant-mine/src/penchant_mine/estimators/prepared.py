@@ -10,21 +10,11 @@ from penchant_mine.numerics.information.pairs import Pairs, prepare
 
 
 def prepared(
-    options: penchant.Estimator,
-    x: Tensor,
-    z: Tensor,
-    *,
-    at_least: int,
-    scaling: str | None,
+    options: penchant.Estimator, x: Tensor, z: Tensor, *, at_least: int, scaling: str | None
 ) -> Pairs:
     """Checked and scaled pairs; what is wrong with them is an Error that names the estimator."""
     try:
-        return prepare(
-            x,
-            z,
-            scaling=scaling,
-            at_least=at_least,
-        )
+        return prepare(x, z, scaling=scaling, at_least=at_least)
     except ValueError as error:
         raise penchant.Error(f"{options.name}: {error}") from None
 

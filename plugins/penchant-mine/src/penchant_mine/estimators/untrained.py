@@ -17,20 +17,13 @@ FEW = 100  # pairs, below which an estimate says that there are few
 
 
 def shuffled(
-    value: Callable[[Tensor], float],
-    pairs: Pairs,
-    shuffles: int,
-    generator: Generator,
+    value: Callable[[Tensor], float], pairs: Pairs, shuffles: int, generator: Generator
 ) -> list[float]:
     """The estimate for z in random order, which `value` takes."""
     values = []
     for _ in range(shuffles):
         # A random order leaves a pair together once in n, which does not matter.
-        order = torch.randperm(
-            len(pairs.x),
-            generator=generator,
-            device="cpu",
-        )
+        order = torch.randperm(len(pairs.x), generator=generator, device="cpu")
         values.append(value(order.to(pairs.x.device)))
     return values
 

@@ -54,9 +54,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             title="Reconstructions",
         ),
         "samples": captioned(
-            samples(made),
-            "What decoders make of the prior, beside test data.",
-            title="Samples",
+            samples(made), "What decoders make of the prior, beside test data.", title="Samples"
         ),
         "embeddings": captioned(
             _embeddings(result, names),
@@ -80,14 +78,7 @@ def _embeddings(result: penchant.Result, names: list[str]) -> Figure:
         z = result.arrays[f"embeddings-{name}"]
         second = z[:, 1] if z.shape[1] > 1 else np.zeros(len(z))
         labels = result.arrays["labels"][: len(z)]
-        axes.scatter(
-            z[:, 0],
-            second,
-            c=labels,
-            s=3,
-            cmap="turbo",
-            linewidths=0,
-        )
+        axes.scatter(z[:, 0], second, c=labels, s=3, cmap="turbo", linewidths=0)
         axes.set_title(TITLES[name])
         axes.set(xlabel="z 1", ylabel="z 2")
     return figure

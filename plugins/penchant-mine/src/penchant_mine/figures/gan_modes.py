@@ -23,9 +23,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         shown[title] = result.arrays[f"samples-{name}"]
     figures = {
         "samples": captioned(
-            samples(shown),
-            _spread(result),
-            title="Samples with and without information",
+            samples(shown), _spread(result), title="Samples with and without information"
         ),
         "modes": captioned(
             _modes(result),
@@ -68,24 +66,13 @@ def _modes(result: penchant.Result) -> Figure:
     return figure
 
 
-def _panel(
-    result: penchant.Result,
-    axes: Axes,
-    key: str,
-    ylabel: str,
-) -> None:
+def _panel(result: penchant.Result, axes: Axes, key: str, ylabel: str) -> None:
     top, null = 0.0, None
     for position, name in enumerate(VARIANTS):
         values = result.arrays[f"{key}-by-training-{name}"]
         quantity = result.quantities[f"{key}-{name}"]
         # Trainings at the left of their mean.
-        axes.plot(
-            [position - 0.15] * len(values),
-            values,
-            "o",
-            color=BLUE,
-            alpha=0.6,
-        )
+        axes.plot([position - 0.15] * len(values), values, "o", color=BLUE, alpha=0.6)
         top = max(top, values.max())
         # A mean that says nothing is left out.
         if quantity.missing:
@@ -94,12 +81,7 @@ def _panel(
         # One training has no error.
         error = None if quantity.stderr is None else 2 * quantity.stderr
         axes.errorbar(
-            [position + 0.1],
-            [quantity.value],
-            error,
-            fmt="_",
-            color=ORANGE,
-            markersize=14,
+            [position + 0.1], [quantity.value], error, fmt="_", color=ORANGE, markersize=14
         )
         top = max(top, quantity.value + (error or 0.0), null)
     if key == "kl" and "kl-uniform" in result.quantities:
@@ -107,18 +89,9 @@ def _panel(
         axes.axhline(level, color=RED, linestyle="--", label="uniform cloud")
         top = max(top, level)
     # Both variants are compared with the same test data.
-    axes.axhline(
-        math.nan if null is None else null,
-        color=FAINT,
-        linestyle=":",
-        label="test data",
-    )
+    axes.axhline(math.nan if null is None else null, color=FAINT, linestyle=":", label="test data")
     axes.set_xticks(range(len(VARIANTS)), [TITLES[name] for name in VARIANTS])
-    axes.set(
-        ylabel=ylabel,
-        xlim=(-0.6, len(VARIANTS) - 0.4),
-        ylim=(0, 1.08 * top or 1),
-    )
+    axes.set(ylabel=ylabel, xlim=(-0.6, len(VARIANTS) - 0.4), ylim=(0, 1.08 * top or 1))
 
 
 def _table(result: penchant.Result) -> Figure:

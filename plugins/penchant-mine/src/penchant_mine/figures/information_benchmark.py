@@ -56,13 +56,7 @@ def _curves(result: penchant.Result) -> Figure:
     chosen = np.unique(maps)
     names = result.labels["maps"]
     figure = Figure(figsize=(2.6 + 3.6 * len(chosen), 5.2))
-    panels = figure.subplots(
-        2,
-        len(chosen),
-        sharex="col",
-        height_ratios=(2, 1),
-        squeeze=False,
-    )
+    panels = figure.subplots(2, len(chosen), sharex="col", height_ratios=(2, 1), squeeze=False)
     for column, number in enumerate(chosen):
         above, below = panels[:, column]
         _column(result, above, below, maps == number)
@@ -73,32 +67,16 @@ def _curves(result: penchant.Result) -> Figure:
     panels[1, 0].set_ylabel("estimate - truth, nats")
     # One legend for all panels.
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=4,
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
 
 
-def _column(
-    result: penchant.Result,
-    above: Axes,
-    below: Axes,
-    own: np.ndarray,
-) -> None:
+def _column(result: penchant.Result, above: Axes, below: Axes, own: np.ndarray) -> None:
     grid = result.arrays["parameters"][own]
     truth = result.arrays["truth"][own]
     # Curves go from left to right, whatever the order of the grid.
     order = np.argsort(grid)
-    above.plot(
-        grid[order],
-        truth[order],
-        color="black",
-        linewidth=1.2,
-        label="truth",
-    )
+    above.plot(grid[order], truth[order], color="black", linewidth=1.2, label="truth")
     for number, label in enumerate(labels_in(result)):
         # Two standard errors, in both panels.
         values = result.arrays[f"estimate-{label}"][own]
@@ -114,11 +92,7 @@ def _column(
                 linewidth=0.9,
                 label=name,
             )
-    below.axhline(
-        0,
-        color=FAINT,
-        linewidth=0.8,
-    )
+    below.axhline(0, color=FAINT, linewidth=0.8)
 
 
 def _maps(result: penchant.Result) -> Figure:
@@ -135,12 +109,7 @@ def _maps(result: penchant.Result) -> Figure:
     # One scale of colours, so that panels can be compared.
     most = max(float(values.max()) for values in shown.values())
     figure = Figure(figsize=(7.2, 1.5 * len(shown) + 0.8))
-    panels = figure.subplots(
-        len(shown),
-        1,
-        sharex=True,
-        squeeze=False,
-    )[:, 0]
+    panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (label, values) in zip(panels, shown.items()):
         heat_map(
             values.reshape(shape),

@@ -36,9 +36,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     }
     if "betas" in result.arrays:
         figures["beta"] = captioned(
-            _sweep(result),
-            _fall(result),
-            title="Information and error of the Gaussian encoder",
+            _sweep(result), _fall(result), title="Information and error of the Gaussian encoder"
         )
     return figures
 
@@ -71,23 +69,11 @@ def _errors(result: penchant.Result) -> Figure:
     quantities = [result.quantities[f"error-{name}"] for name in names]
     values = [100 * quantity.value for quantity in quantities]
     errors = [200 * (quantity.stderr or 0.0) for quantity in quantities]
-    axes.errorbar(
-        values,
-        positions,
-        xerr=errors,
-        fmt="o",
-        color=BLUE,
-        capsize=3,
-    )
+    axes.errorbar(values, positions, xerr=errors, fmt="o", color=BLUE, capsize=3)
     # Published numbers are for the full scale, and say so.
     published = [PUBLISHED.get(name, np.nan) for name in names]
     axes.plot(
-        published,
-        positions,
-        "|",
-        color=ORANGE,
-        markersize=10,
-        label="published (full scale)",
+        published, positions, "|", color=ORANGE, markersize=10, label="published (full scale)"
     )
     axes.set_yticks(positions, names)
     axes.invert_yaxis()
@@ -104,14 +90,7 @@ def _sweep(result: penchant.Result) -> Figure:
     left, right = figure.subplots(1, 2)
     for name, (label, colour) in BOUNDS.items():
         errors = 2 * result.arrays[f"{name}-stderr"]
-        left.errorbar(
-            betas,
-            result.arrays[name],
-            errors,
-            fmt="o-",
-            color=colour,
-            label=label,
-        )
+        left.errorbar(betas, result.arrays[name], errors, fmt="o-", color=colour, label=label)
     right.errorbar(
         betas,
         100 * result.arrays["error-by-beta"],

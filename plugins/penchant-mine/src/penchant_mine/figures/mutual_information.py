@@ -34,11 +34,7 @@ def labels_in(result: penchant.Result) -> list[str]:
     return labels
 
 
-def _along_training(
-    result: penchant.Result,
-    labels: list[str],
-    ylabel: str,
-) -> Figure:
+def _along_training(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
     curves = {}
     for label in labels:
         curves[label] = Curve(
@@ -48,12 +44,7 @@ def _along_training(
         )
     steps = result.arrays["steps"]
     figure = by_index(
-        steps,
-        curves,
-        xlabel="training step",
-        ylabel=ylabel,
-        level=0,
-        level_label="0",
+        steps, curves, xlabel="training step", ylabel=ylabel, level=0, level_label="0"
     )
     # steps that grow by factors have a logarithmic axis
     later = steps[steps > 0]
@@ -66,44 +57,19 @@ def _along_training(
     return figure
 
 
-def _side_by_side(
-    result: penchant.Result,
-    labels: list[str],
-    ylabel: str,
-) -> Figure:
+def _side_by_side(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
     figure = Figure(figsize=(1.4 * len(labels) + 2.2, 3.6))
     axes: Axes = figure.subplots()
     for position, label in enumerate(labels):
         colour = COLOURS[position % len(COLOURS)]
         values = result.arrays[f"information-{label}"]
         errors = 2 * result.arrays[f"information-{label}-stderr"]
-        axes.errorbar(
-            [position],
-            values,
-            errors,
-            fmt="o",
-            color=colour,
-            capsize=4,
-        )
+        axes.errorbar([position], values, errors, fmt="o", color=colour, capsize=4)
         # Where no pairs were shuffled there is no null.
         null = result.arrays.get(f"null-{label}")
         if null is not None:
-            axes.hlines(
-                null,
-                position - 0.2,
-                position + 0.2,
-                color=colour,
-                linestyle="--",
-            )
-    axes.axhline(
-        0,
-        color=FAINT,
-        linewidth=0.8,
-    )
+            axes.hlines(null, position - 0.2, position + 0.2, color=colour, linestyle="--")
+    axes.axhline(0, color=FAINT, linewidth=0.8)
     axes.set_xticks(range(len(labels)), labels)
-    axes.set(
-        xlabel="estimator",
-        ylabel=ylabel,
-        xlim=(-0.6, len(labels) - 0.4),
-    )
+    axes.set(xlabel="estimator", ylabel=ylabel, xlim=(-0.6, len(labels) - 0.4))
     return figure

@@ -16,11 +16,7 @@ from torch import Tensor, nn
 
 from penchant_mine.declarations.generative import BidirectionalReconstruction
 from penchant_mine.numerics.generative.bidirectional import AliRecipe, Model, normal, train_model
-from penchant_mine.numerics.generative.classifiers import (
-    Classify,
-    classify_with,
-    train_classifier,
-)
+from penchant_mine.numerics.generative.classifiers import Classify, classify_with, train_classifier
 from penchant_mine.numerics.generative.modes import coverage, normal_judge
 from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
 from penchant_mine.numerics.generative.networks import (
@@ -60,10 +56,7 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
     quantities: dict[str, penchant.Quantity] = {}
     # Labels that are no classes come as a column.
     labels = test.labels if context.data.classes else test.labels.flatten()
-    arrays: dict[str, Any] = {
-        "samples-data": shown(scaled(test.inputs)),
-        "labels": labels[:POINTS],
-    }
+    arrays: dict[str, Any] = {"samples-data": shown(scaled(test.inputs)), "labels": labels[:POINTS]}
     # There may be fewer test samples than requested.
     judged = min(options.samples, len(test.inputs))
     for number, variant in enumerate(options.variants):
@@ -78,9 +71,7 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
 
 
 def _quantities(
-    variant: str,
-    rows: list[dict[str, Any]],
-    judged: int,
+    variant: str, rows: list[dict[str, Any]], judged: int
 ) -> dict[str, penchant.Quantity]:
     quantities = {}
     for key, label in KEYS.items():
@@ -114,10 +105,7 @@ def _quantities(
 
 
 def _warn_if_nothing_was_learnt(
-    context: penchant.Context,
-    variant: str,
-    quantities: dict[str, penchant.Quantity],
-    judged: int,
+    context: penchant.Context, variant: str, quantities: dict[str, penchant.Quantity], judged: int
 ) -> None:
     """Say so where a reconstruction says no more of its sample than of another."""
     label = f"reconstruction-accuracy-{variant}"
@@ -192,11 +180,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     return numbers
 
 
-def _judged(
-    context: penchant.Context,
-    test: Tensor,
-    again: Tensor,
-) -> dict[str, Any]:
+def _judged(context: penchant.Context, test: Tensor, again: Tensor) -> dict[str, Any]:
     """Scores of reconstructions, and of the null: each with the sample after its own."""
     labels = context.data.test.labels[: len(test)]
     classify = _classifier(context)
@@ -227,12 +211,7 @@ def _modes(context: penchant.Context, test: Tensor, made: Tensor) -> dict[str, f
 
 
 @torch.no_grad()
-def _made(
-    model: Model,
-    count: int,
-    generator: torch.Generator,
-    recipe: AliRecipe,
-) -> Tensor:
+def _made(model: Model, count: int, generator: torch.Generator, recipe: AliRecipe) -> Tensor:
     """What the decoder makes of the prior."""
     device = next(model.decoder.parameters()).device
     z = normal(count, recipe.latent, generator, device)
@@ -241,10 +220,7 @@ def _made(
 
 @torch.no_grad()
 def _reconstructed(
-    model: Model,
-    test: Tensor,
-    generator: torch.Generator,
-    recipe: AliRecipe,
+    model: Model, test: Tensor, generator: torch.Generator, recipe: AliRecipe
 ) -> tuple[Tensor, Tensor]:
     """What the encoder infers, and the decoder's answer to it."""
     inferred, again = [], []
@@ -256,10 +232,7 @@ def _reconstructed(
 
 
 def _scores(
-    test: Tensor,
-    again: Tensor,
-    labels: Tensor,
-    classify: Classify | None,
+    test: Tensor, again: Tensor, labels: Tensor, classify: Classify | None
 ) -> dict[str, float]:
     squares = (again - test).square().flatten(1).sum(1)
     pointwise = {"error": squares, "distance": squares.sqrt()}
@@ -277,9 +250,7 @@ def _scores(
 
 
 def _classifier_network(
-    options: BidirectionalReconstruction,
-    shape: tuple[int, ...],
-    classes: int,
+    options: BidirectionalReconstruction, shape: tuple[int, ...], classes: int
 ) -> nn.Module:
     if len(shape) != 3:
         return perceptron([math.prod(shape), 128, 128, classes])
@@ -302,21 +273,11 @@ def _classifier_state(
     network = network.to(inputs.device)
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = torch.randint(
-            len(inputs),
-            (BATCH,),
-            generator=generator,
-            device="cpu",
-        )
+        rows = torch.randint(len(inputs), (BATCH,), generator=generator, device="cpu")
         rows = rows.to(inputs.device)
         return inputs[rows], labels[rows]
 
-    train_classifier(
-        network,
-        batch,
-        steps=options.classifier_steps,
-        learning_rate=LEARNING_RATE,
-    )
+    train_classifier(network, batch, steps=options.classifier_steps, learning_rate=LEARNING_RATE)
     # How far the judge itself can be trusted stands in the result.
     classify = classify_with(network, chunk=CHUNK)
     right = classify(scaled(data.test.inputs)) == data.test.labels
@@ -340,12 +301,7 @@ def _classifier(context: penchant.Context) -> Classify | None:
     return classify_with(network.eval(), chunk=CHUNK)
 
 
-def _model(
-    context: penchant.Context,
-    variant: str,
-    latent: int,
-    seed: int,
-) -> Model:
+def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> Model:
     """Networks of a seed, each with its own number, whether or not the variant has it."""
     options: BidirectionalReconstruction = context.options
     shape = context.data.shape
@@ -368,11 +324,7 @@ def _model(
 Makers = dict[str, Callable[[], nn.Module] | None]
 
 
-def _point_makers(
-    options: BidirectionalReconstruction,
-    size: int,
-    latent: int,
-) -> Makers:
+def _point_makers(options: BidirectionalReconstruction, size: int, latent: int) -> Makers:
     widths, judges = options.generator, options.discriminator
     return {
         "encoder": lambda: Joined([size + options.noise_inputs, *widths, latent]),
@@ -384,21 +336,13 @@ def _point_makers(
 
 
 def _image_makers(
-    options: BidirectionalReconstruction,
-    shape: tuple[int, ...],
-    latent: int,
+    options: BidirectionalReconstruction, shape: tuple[int, ...], latent: int
 ) -> Makers:
     channels, hidden = options.channels, options.hidden
     doubled = (2 * shape[0], *shape[1:])
 
     def encoder() -> nn.Module:
-        return Downwards(
-            shape,
-            channels,
-            latent,
-            maps=options.noise_inputs,
-            hidden=channels[-1],
-        )
+        return Downwards(shape, channels, latent, maps=options.noise_inputs, hidden=channels[-1])
 
     def statistics() -> nn.Module:
         activation = options.statistics_activation
@@ -408,19 +352,8 @@ def _image_makers(
         "encoder": encoder,
         "decoder": lambda: Upwards(latent, shape, channels),
         "discriminator": lambda: Downwards(
-            shape,
-            channels,
-            1,
-            joined=latent,
-            hidden=hidden,
-            slope=0.2,
+            shape, channels, 1, joined=latent, hidden=hidden, slope=0.2
         ),
         "statistics": statistics,
-        "pair_discriminator": lambda: Downwards(
-            doubled,
-            channels,
-            1,
-            hidden=hidden,
-            slope=0.2,
-        ),
+        "pair_discriminator": lambda: Downwards(doubled, channels, 1, hidden=hidden, slope=0.2),
     }

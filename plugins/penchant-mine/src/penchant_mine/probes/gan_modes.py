@@ -61,10 +61,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
     classifier = _classifier(options, context)
     shards = list(context.map(measure, items, shared=classifier))
-    by_variant = {
-        "gan": shards[: options.trainings],
-        "mine": shards[options.trainings :],
-    }
+    by_variant = {"gan": shards[: options.trainings], "mine": shards[options.trainings :]}
     # Numbers of every training, and their means.
     quantities = _quantities(context, by_variant)
     arrays: dict[str, Any] = {"samples-data": shown(scaled(context.data.test.inputs))}
@@ -133,8 +130,7 @@ def _note(options: GanModes, context: penchant.Context) -> None:
 
 
 def _quantities(
-    context: penchant.Context,
-    by_variant: dict[str, list[dict[str, Any]]],
+    context: penchant.Context, by_variant: dict[str, list[dict[str, Any]]]
 ) -> dict[str, penchant.Quantity]:
     keys = ["modes", "modes-seen", "kl"]
     if len(context.data.shape) != 3:
@@ -149,17 +145,11 @@ def _quantities(
             else:
                 unit = "nats" if key == "kl" else ""
                 quantities[f"{key}-{name}"] = penchant.Quantity.of(
-                    values,
-                    over="trainings",
-                    null=null,
-                    unit=unit,
+                    values, over="trainings", null=null, unit=unit
                 )
     # Only one variant has a statistics network.
     quantities["information-mine"] = penchant.Quantity.of(
-        _column(by_variant["mine"], "information"),
-        over="trainings",
-        null=0.0,
-        unit="nats",
+        _column(by_variant["mine"], "information"), over="trainings", null=0.0, unit="nats"
     )
     for name, rows in by_variant.items():
         _warn_if_collapsed(context, name, rows)
@@ -184,9 +174,7 @@ def _uniform(rows: list[dict[str, Any]]) -> dict[str, penchant.Quantity]:
 
 
 def _trusted_kl(
-    context: penchant.Context,
-    name: str,
-    quantities: dict[str, penchant.Quantity],
+    context: penchant.Context, name: str, quantities: dict[str, penchant.Quantity]
 ) -> penchant.Quantity:
     """The KL, or none where samples are hardly nearer to modes than a uniform cloud."""
     kl, quality = quantities[f"kl-{name}"], quantities[f"quality-{name}"].value
@@ -207,11 +195,7 @@ def _trusted_kl(
     return attrs.evolve(kl, value=math.nan, stderr=None, df=None)
 
 
-def _warn_if_collapsed(
-    context: penchant.Context,
-    name: str,
-    rows: list[dict[str, Any]],
-) -> None:
+def _warn_if_collapsed(context: penchant.Context, name: str, rows: list[dict[str, Any]]) -> None:
     collapsed = sum(share >= COLLAPSED for share in _column(rows, "fullest"))
     if collapsed:
         context.warn(
@@ -275,13 +259,7 @@ def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
         return data.train.labels, data.classes
     along = data.train.labels.flatten()
     # Cuts at equal frequency, from a limited number of labels.
-    positions = torch.linspace(
-        0,
-        1,
-        options.segments + 1,
-        device=along.device,
-        dtype=along.dtype,
-    )
+    positions = torch.linspace(0, 1, options.segments + 1, device=along.device, dtype=along.dtype)
     edges = torch.quantile(along[:100000], positions[1:-1])
     return torch.bucketize(along, edges.contiguous()), options.segments
 
@@ -308,12 +286,7 @@ def _classifier(options: GanModes, context: penchant.Context) -> dict[str, Tenso
     return dict(network.state_dict())
 
 
-def _judge(
-    context: penchant.Context,
-    inputs: Tensor,
-    labels: Tensor,
-    modes: int,
-) -> Judge:
+def _judge(context: penchant.Context, inputs: Tensor, labels: Tensor, modes: int) -> Judge:
     if inputs.ndim != 4:
         try:
             return normal_judge(inputs, labels, modes)
@@ -326,11 +299,7 @@ def _judge(
 
 
 def _players(
-    options: GanModes,
-    shape: tuple[int, ...],
-    seed: int,
-    variant: str,
-    device: torch.device,
+    options: GanModes, shape: tuple[int, ...], seed: int, variant: str, device: torch.device
 ) -> Players:
     """Networks number 0, 1, 2 of a seed; the third only where information is estimated."""
     if len(shape) == 3:

@@ -47,11 +47,7 @@ def run(options: InformationBenchmark, context: penchant.Context) -> penchant.Re
     return penchant.Result(quantities, arrays, labels={"maps": options.maps})
 
 
-def _items(
-    estimators: int,
-    cells: int,
-    repeats: int,
-) -> list[dict[str, int]]:
+def _items(estimators: int, cells: int, repeats: int) -> list[dict[str, int]]:
     """One shard per estimator, cell and draw, in this order."""
     items = []
     for number in range(estimators):
@@ -168,9 +164,7 @@ def _arrays(label: str, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _quantities(
-    label: str,
-    rows: dict[str, np.ndarray],
-    truth: np.ndarray,
+    label: str, rows: dict[str, np.ndarray], truth: np.ndarray
 ) -> dict[str, penchant.Quantity]:
     error = rows["value"] - truth[:, None]
     covered = (np.abs(error) <= 2 * rows["stderr"]).mean()
@@ -178,22 +172,12 @@ def _quantities(
     cells, repeats = error.shape
     over = {"over": "grid and independent samples", "count": error.size}
     quantities = {
-        f"bias-{label}": penchant.Quantity.of(
-            error,
-            over=over["over"],
-            null=0.0,
-            unit="nats",
-        ),
+        f"bias-{label}": penchant.Quantity.of(error, over=over["over"], null=0.0, unit="nats"),
         f"coverage-{label}": penchant.Quantity(
-            covered,
-            stderr=binomial_stderr(covered, error.size),
-            null=NORMAL_COVERAGE,
-            **over,
+            covered, stderr=binomial_stderr(covered, error.size), null=NORMAL_COVERAGE, **over
         ),
         f"warned-{label}": penchant.Quantity(
-            warned,
-            stderr=binomial_stderr(warned, error.size),
-            **over,
+            warned, stderr=binomial_stderr(warned, error.size), **over
         ),
     }
     # One draw has no spread.

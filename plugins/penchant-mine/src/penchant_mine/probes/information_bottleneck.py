@@ -36,16 +36,8 @@ NOISE_ONLY = {
 }
 # What is measured of a representation, with the name of its standard error.
 INFORMATION = {"upper": "upper-stderr", "density": "density-stderr", "lower": "lower-stderr"}
-NAMES = {
-    "upper": "information",
-    "density": "information-density",
-    "lower": "information-lower",
-}
-SWEEPS = {
-    "upper": "information-by-beta",
-    "density": "density-by-beta",
-    "lower": "lower-by-beta",
-}
+NAMES = {"upper": "information", "density": "information-density", "lower": "information-lower"}
+SWEEPS = {"upper": "information-by-beta", "density": "density-by-beta", "lower": "lower-by-beta"}
 
 OVER = "trainings and test samples"
 
@@ -118,11 +110,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     return {"wrong": wrong.double(), **known}
 
 
-def _classifier(
-    context: penchant.Context,
-    row: Row,
-    seed: int,
-) -> Classifier:
+def _classifier(context: penchant.Context, row: Row, seed: int) -> Classifier:
     options: InformationBottleneck = context.options
     data = context.data
     size = math.prod(data.shape)
@@ -178,10 +166,7 @@ def _information(
 
 
 def _from_density(
-    classifier: Classifier,
-    test: Tensor,
-    recipe: BottleneckRecipe,
-    generator: Generator,
+    classifier: Classifier, test: Tensor, recipe: BottleneckRecipe, generator: Generator
 ) -> tuple[dict[str, Any], Tensor]:
     """What the density of a Gaussian encoder says, and a draw of z."""
     row = classifier.row
@@ -195,21 +180,12 @@ def _from_density(
     return numbers, z
 
 
-def _quantities(
-    name: str,
-    rows: Rows,
-    labels: Tensor,
-) -> dict[str, penchant.Quantity]:
+def _quantities(name: str, rows: Rows, labels: Tensor) -> dict[str, penchant.Quantity]:
     error, stderr, df = _misclassified(rows)
     commonest = float(labels.bincount().max()) / len(labels)
     quantities = {
         f"error-{name}": penchant.Quantity(
-            error,
-            stderr=stderr,
-            over=OVER,
-            count=len(rows),
-            df=df,
-            null=1 - commonest,
+            error, stderr=stderr, over=OVER, count=len(rows), df=df, null=1 - commonest
         )
     }
     for key, label in NAMES.items():
@@ -241,12 +217,7 @@ def _differences(name: str, table: dict[str, Rows]) -> dict[str, penchant.Quanti
             continue
         value, stderr, df = paired_difference(_answers(table[other]), _answers(rows))
         quantities[f"error-against-{label}-{name}"] = penchant.Quantity(
-            value,
-            stderr=stderr,
-            over=OVER,
-            count=len(rows),
-            df=df,
-            null=0.0,
+            value, stderr=stderr, over=OVER, count=len(rows), df=df, null=0.0
         )
         if "upper" in rows[0] and "upper" in table[other][0]:
             pairs = zip(rows, table[other])
@@ -298,7 +269,4 @@ def _sweep(betas: tuple[float, ...], groups: list[Rows]) -> dict[str, Any]:
 def _with_stderr(label: str, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Arrays of values and of their standard errors."""
     values, errors, _ = zip(*rows)
-    return {
-        label: np.array(values),
-        f"{label}-stderr": np.array(errors),
-    }
+    return {label: np.array(values), f"{label}-stderr": np.array(errors)}

@@ -116,11 +116,7 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     return numbers
 
 
-def variable(
-    context: penchant.Context,
-    name: str,
-    step: int | None,
-) -> Tensor:
+def variable(context: penchant.Context, name: str, step: int | None) -> Tensor:
     """Samples of a variable, rows in the order of the dataset; classes as indicator columns."""
     options: MutualInformation = context.options
     samples, positions = _samples(options, context)
@@ -142,11 +138,7 @@ def variable(
     assert step is not None  # `_steps` names them where a layer is chosen
     network = next(network for _, network in context.trained([step]))
     values = activations(network, name.removeprefix(LAYER), samples.inputs, positions)
-    noise = torch.randn(
-        values.shape,
-        generator=context.generator("noise", name),
-        device="cpu",
-    )
+    noise = torch.randn(values.shape, generator=context.generator("noise", name), device="cpu")
     return values + options.noise_std * values.std() * noise.to(values)
 
 
@@ -201,13 +193,7 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
     null = {name: row[name] for name in NULL}
     training_null = {name: row[f"training-{name}"] for name in NULL}
     quantities = {
-        label: penchant.Quantity(
-            row["value"],
-            stderr=row["stderr"],
-            df=row["df"],
-            **null,
-            **about,
-        ),
+        label: penchant.Quantity(row["value"], stderr=row["stderr"], df=row["df"], **null, **about),
         f"{label}-train": penchant.Quantity(
             row["training"],
             stderr=row["training-stderr"],
@@ -218,10 +204,6 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
     }
     if "bias" in row:
         quantities[f"{label}-bias"] = penchant.Quantity(
-            row["bias"],
-            stderr=row["bias-stderr"],
-            df=row["df"],
-            null=0.0,
-            **about,
+            row["bias"], stderr=row["bias-stderr"], df=row["df"], null=0.0, **about
         )
     return quantities

@@ -69,12 +69,7 @@ def calibrated_bias(
 
 
 def _on_normal_pairs(
-    context: penchant.Context,
-    number: int,
-    turn: int,
-    information: float,
-    x: Tensor,
-    z: Tensor,
+    context: penchant.Context, number: int, turn: int, information: float, x: Tensor, z: Tensor
 ) -> Information:
     """An estimate for normal pairs with this much information, as many and as large as x and z."""
     x_size, z_size = math.prod(x.shape[1:]), math.prod(z.shape[1:])

@@ -13,10 +13,7 @@ CHUNK = 1024  # samples a forward pass
 
 @torch.no_grad()
 def activations(
-    network: nn.Module,
-    layer: str,
-    inputs: Tensor,
-    positions: Tensor | None = None,
+    network: nn.Module, layer: str, inputs: Tensor, positions: Tensor | None = None
 ) -> Tensor:
     """Outputs (samples, size) of the layer with this name.
 
@@ -63,11 +60,7 @@ def _at_positions(out: Any, positions: Tensor, layer: str) -> Any:
     return out[torch.arange(len(out), device=out.device), positions]
 
 
-def _rows(
-    out: Any,
-    layer: str,
-    count: int,
-) -> Tensor:
+def _rows(out: Any, layer: str, count: int) -> Tensor:
     """One row per sample."""
     if isinstance(out, Tensor) and out.ndim and len(out) == count:
         return out.reshape(count, -1)

@@ -21,29 +21,12 @@ def samples(shown: Mapping[str, np.ndarray]) -> Figure:
     for number, (axes, (title, values)) in enumerate(zip(panels, shown.items())):
         axes.set_title(title)
         if values.ndim == 4:
-            axes.imshow(
-                sheet(values),
-                cmap="gray",
-                vmin=0,
-                vmax=1,
-            )
+            axes.imshow(sheet(values), cmap="gray", vmin=0, vmax=1)
             axes.axis("off")
             continue
         second = values[:, 1] if values.shape[1] > 1 else np.zeros(len(values))
-        axes.scatter(
-            values[:, 0],
-            second,
-            s=2,
-            color=BLUE,
-            alpha=0.4,
-            linewidths=0,
-        )
-        axes.set(
-            xlim=(-limit, limit),
-            ylim=(-limit, limit),
-            aspect="equal",
-            xlabel="x 1",
-        )
+        axes.scatter(values[:, 0], second, s=2, color=BLUE, alpha=0.4, linewidths=0)
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", xlabel="x 1")
         if not number:
             axes.set_ylabel("x 2")
     return figure

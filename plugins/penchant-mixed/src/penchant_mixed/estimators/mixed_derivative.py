@@ -26,10 +26,7 @@ PROBES = 4  # random signs per network for the trace, where the matrix is not fo
 
 
 def estimate(
-    options: declarations.MixedDerivative,
-    context: penchant.Context,
-    *,
-    networks: int,
+    options: declarations.MixedDerivative, context: penchant.Context, *, networks: int
 ) -> Directions:
     """Estimator of the role `directions`."""
     architecture = context.architecture
@@ -45,12 +42,7 @@ def estimate(
         most = f"leading must be at most {size}, the number of inputs"
         raise penchant.Error(f"{most}, found {options.leading}")
     find = _whole if options.leading is None else _leading
-    return find(
-        options,
-        context,
-        size,
-        networks,
-    )
+    return find(options, context, size, networks)
 
 
 def _a_shard(networks: int) -> int:
@@ -64,11 +56,7 @@ def _point(options: declarations.MixedDerivative, context: penchant.Context) -> 
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = normal(
-        shape,
-        context.generator("point"),
-        torch.device("cpu"),
-    )
+    noise = normal(shape, context.generator("point"), torch.device("cpu"))
     return options.point_scale * noise
 
 
@@ -89,10 +77,7 @@ def _conventions(
 
 
 def _whole(
-    options: declarations.MixedDerivative,
-    context: penchant.Context,
-    size: int,
-    networks: int,
+    options: declarations.MixedDerivative, context: penchant.Context, size: int, networks: int
 ) -> Directions:
     """The matrix, summed shard by shard into groups whose leaving out tells errors."""
     groups = GroupedMoment(size, device=context.device)
@@ -129,20 +114,14 @@ def _whole(
 
 
 def _leading(
-    options: declarations.MixedDerivative,
-    context: penchant.Context,
-    size: int,
-    networks: int,
+    options: declarations.MixedDerivative, context: penchant.Context, size: int, networks: int
 ) -> Directions:
     """A few pairs, by products that pass over all networks."""
     assert options.leading is not None  # else all pairs are taken
     point = _point(options, context)
     shard_size = _a_shard(networks)
     shards = context.map(
-        trace_estimates,
-        networks=networks,
-        shard_size=shard_size,
-        shared={"point": point},
+        trace_estimates, networks=networks, shard_size=shard_size, shared={"point": point}
     )
     # The trace, from random signs, because no diagonal is formed.
     traces = torch.cat([torch.as_tensor(shard["traces"], device="cpu") for shard in shards])
@@ -150,12 +129,7 @@ def _leading(
     def mean_product(vectors: Tensor) -> Tensor:
         # One pass over all networks.
         shared = {"point": point, "vectors": vectors}
-        shards = context.map(
-            product_sum,
-            networks=networks,
-            shard_size=shard_size,
-            shared=shared,
-        )
+        shards = context.map(product_sum, networks=networks, shard_size=shard_size, shared=shared)
         total = torch.zeros_like(vectors)
         for shard in shards:
             total = total + torch.as_tensor(shard["products"], device="cpu")
@@ -210,23 +184,14 @@ def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivativ
         for number in range(count):
             yield {name: stacked[number] for name, stacked in networks.state.items()}
 
-    mixed = MixedDerivative(
-        networks.module,
-        point,
-        step=step,
-    )
+    mixed = MixedDerivative(networks.module, point, step=step)
     return mixed, states()
 
 
 def gram_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Sum of M^T M over a shard's networks, and the trace of each."""
     mixed, states = _networks(context, indices)
-    total = torch.zeros(
-        mixed.size,
-        mixed.size,
-        device=context.device,
-        dtype=torch.float64,
-    )
+    total = torch.zeros(mixed.size, mixed.size, device=context.device, dtype=torch.float64)
     traces = []
     # Summed in double precision, whatever the networks have.
     for state in states:
@@ -240,11 +205,7 @@ def product_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Sum of M^T M v over a shard's networks, for all vectors v, (vectors, D)."""
     mixed, states = _networks(context, indices)
     vectors = context.shared["vectors"].to(context.dtype)
-    total = torch.zeros(
-        vectors.shape,
-        device=context.device,
-        dtype=torch.float64,
-    )
+    total = torch.zeros(vectors.shape, device=context.device, dtype=torch.float64)
     for state in states:
         total += mixed.gram_times(state, vectors)
     return {"products": total}
@@ -257,10 +218,7 @@ def trace_estimates(context: penchant.Context, indices: range) -> dict[str, Tens
     for index, state in zip(indices, states):
         # A network has its signs whatever shard it is in.
         coins = torch.randint(
-            2,
-            (PROBES, mixed.size),
-            generator=context.generator("trace", index),
-            device="cpu",
+            2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu"
         )
         signs = 2 * coins - 1
         images = mixed.apply(state, signs.to(context.device, context.dtype))

@@ -189,11 +189,7 @@ class PoisonedAccuracy(penchant.Probe):
             "trainings": 3,
             "training": DIGITS,
         },
-        "fig-7": {
-            "carriers": tuple(range(0, 1000, 50)),
-            "networks": 10000,
-            "training": IMAGES,
-        },
+        "fig-7": {"carriers": tuple(range(0, 1000, 50)), "networks": 10000, "training": IMAGES},
     }
 
     carriers: tuple[int, ...] = penchant.option(
@@ -250,8 +246,6 @@ class FlippedAccuracy(penchant.Probe):
         2000, "fresh networks for the NADs; at least as many as pixels", at_least=2
     )
     directions: Any = penchant.option(
-        None,
-        "all single-channel NADs (rows), stored, instead of fresh networks",
-        array=True,
+        None, "all single-channel NADs (rows), stored, instead of fresh networks", array=True
     )
     trainings: int = penchant.option(1, "trainings of each representation", at_least=1)

@@ -31,10 +31,7 @@ STACK = 0.25  # of the budget, for stacked parameters; activations need the rest
 
 
 def estimate(
-    options: GradientCovariance,
-    context: penchant.Context,
-    *,
-    networks: int,
+    options: GradientCovariance, context: penchant.Context, *, networks: int
 ) -> Directions:
     """Estimator of the role `directions`."""
     architecture = context.architecture
@@ -57,19 +54,12 @@ def estimate(
         moment = directions_of_rows(together, centred=options.centred)
     else:
         moment = _streamed(rows, networks, size, centred=options.centred)
-    conventions = _conventions(
-        options,
-        outputs=architecture.outputs,
-        samplers=samplers,
-    )
+    conventions = _conventions(options, outputs=architecture.outputs, samplers=samplers)
     return dataclasses.replace(moment, conventions=conventions)
 
 
 def _gradients_of_shards(
-    options: GradientCovariance,
-    context: penchant.Context,
-    networks: int,
-    samplers: set[str],
+    options: GradientCovariance, context: penchant.Context, networks: int, samplers: set[str]
 ) -> Iterator[Tensor]:
     """Gradients (networks, D) of one shard after another; notes how networks were sampled."""
     shards = context.map(
@@ -83,13 +73,7 @@ def _gradients_of_shards(
         yield torch.as_tensor(shard["gradients"], device=context.device)
 
 
-def _streamed(
-    rows: Iterator[Tensor],
-    networks: int,
-    size: int,
-    *,
-    centred: bool,
-) -> Directions:
+def _streamed(rows: Iterator[Tensor], networks: int, size: int, *, centred: bool) -> Directions:
     """Directions of the matrix: gradients are added to it and forgotten, but for the last few."""
     first = next(rows)
     _refuse_what_does_not_fit(size, first.device)
@@ -123,10 +107,7 @@ def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
 
 
 def _conventions(
-    options: GradientCovariance,
-    *,
-    outputs: int,
-    samplers: set[str],
+    options: GradientCovariance, *, outputs: int, samplers: set[str]
 ) -> dict[str, str]:
     uncentred = "uncentred (the definition)"
     return {
@@ -154,11 +135,7 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = normal(
-        shape,
-        context.generator("point"),
-        torch.device("cpu"),
-    )
+    noise = normal(shape, context.generator("point"), torch.device("cpu"))
     return options.point_scale * noise
 
 
@@ -176,10 +153,7 @@ def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | s
             rows.append(_gradients_of(context, chunk))
             done += len(chunk)
             report(done)
-    return {
-        "gradients": torch.cat(rows),
-        "sampler": " and ".join(sorted(samplers)),
-    }
+    return {"gradients": torch.cat(rows), "sampler": " and ".join(sorted(samplers))}
 
 
 def _reported_chunks(options: GradientCovariance, sampled: Ensemble) -> Iterable[Ensemble]:
@@ -192,11 +166,7 @@ def _reported_chunks(options: GradientCovariance, sampled: Ensemble) -> Iterable
 def _networks_at_once(context: penchant.Context, first: int) -> int:
     """As many networks as the budget has room for."""
     bytes_each = 4 * parameter_count(context.architecture, first)
-    room = memory.fitting(
-        bytes_each,
-        context.device,
-        share=STACK,
-    )
+    room = memory.fitting(bytes_each, context.device, share=STACK)
     # An accelerator computes on some networks while the next ones are sampled.
     most = SHARD if context.device.type == "cpu" else SHARD // 4
     return min(most, room)
@@ -209,12 +179,7 @@ def _gradients_of(context: penchant.Context, sampled: Ensemble) -> Tensor:
     networks = sampled.to(context.device, context.dtype)
 
     def take(chunk: int) -> Tensor:
-        return _take_gradients(
-            options,
-            networks,
-            point,
-            chunk,
-        )
+        return _take_gradients(options, networks, point, chunk)
 
     # Gradients take networks at a time, differences take images.
     if options.method == "autograd":
@@ -223,24 +188,11 @@ def _gradients_of(context: penchant.Context, sampled: Ensemble) -> Tensor:
 
 
 def _take_gradients(
-    options: GradientCovariance,
-    networks: Ensemble,
-    point: Tensor,
-    chunk: int,
+    options: GradientCovariance, networks: Ensemble, point: Tensor, chunk: int
 ) -> Tensor:
     if options.method == "impulse":
-        return impulse_responses(
-            networks,
-            tuple(point.shape),
-            like=point,
-            chunk=chunk,
-        )
+        return impulse_responses(networks, tuple(point.shape), like=point, chunk=chunk)
     if options.method == "finite-difference":
-        return finite_differences(
-            networks,
-            point,
-            step=options.step,
-            chunk=chunk,
-        )
+        return finite_differences(networks, point, step=options.step, chunk=chunk)
     chunks = [input_gradients(some, point[None])[:, 0] for some in networks.split(chunk)]
     return torch.cat(chunks)

@@ -27,20 +27,10 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figure = Figure(figsize=(9.0, 3.6))
     left, right = figure.subplots(1, 2)
     # Sizes span decades, shares do not.
-    _sides(
-        left,
-        result,
-        "gradient-norm",
-        "bound",
-    )
+    _sides(left, result, "gradient-norm", "bound")
     left.set(ylabel="mean size of the dipole's gradient", yscale="log")
     log_ticks(left)
-    _sides(
-        right,
-        result,
-        "exceedance",
-        "markov-bound",
-    )
+    _sides(right, result, "exceedance", "markov-bound")
     right.set(ylabel="share of networks above eta")
     excess = result.quantities["largest-excess"]
     caption = (
@@ -51,12 +41,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     return {"bounds": captioned(figure, caption, title=title)}
 
 
-def _sides(
-    axes: Axes,
-    result: penchant.Result,
-    measured: str,
-    bound: str,
-) -> None:
+def _sides(axes: Axes, result: penchant.Result, measured: str, bound: str) -> None:
     positions = result.arrays["indices"]
     for name, label, colour, marker in (
         (measured, "measured", BLUE, "o"),

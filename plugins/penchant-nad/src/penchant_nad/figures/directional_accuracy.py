@@ -109,24 +109,10 @@ def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:
         arrays["indices"], arrays["eigenvalues"], arrays["test-accuracy"]
     ):
         axes.annotate(
-            str(index),
-            (value, height),
-            textcoords="offset points",
-            xytext=(6, -10),
-            fontsize=8,
+            str(index), (value, height), textcoords="offset points", xytext=(6, -10), fontsize=8
         )
-    axes.axhline(
-        0.5,
-        color=FAINT,
-        linewidth=0.8,
-        linestyle=":",
-        label="chance",
-    )
-    axes.set(
-        xlabel="eigenvalue of the direction",
-        ylabel="test accuracy",
-        ylim=(0.4, 1.03),
-    )
+    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":", label="chance")
+    axes.set(xlabel="eigenvalue of the direction", ylabel="test accuracy", ylim=(0.4, 1.03))
     axes.set_xscale("log")
     log_ticks(axes)
     axes.legend(loc="lower right")
@@ -175,18 +161,8 @@ def _accuracy_by_size(result: penchant.Result) -> Figure:
             color=colour,
             label=str(indices[number]),
         )
-    axes.axhline(
-        0.5,
-        color=FAINT,
-        linewidth=0.8,
-        linestyle=":",
-    )
-    axes.set(
-        xlabel="training samples",
-        ylabel="test accuracy",
-        xscale="log",
-        ylim=(0.4, 1.03),
-    )
+    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="training samples", ylabel="test accuracy", xscale="log", ylim=(0.4, 1.03))
     log_ticks(axes)
     axes.legend(title="index")
     caption = f"Test accuracy by direction and number of samples; {_bars(result)}."
@@ -215,12 +191,7 @@ def _loss_curves(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Training loss along each direction")
 
 
-def _loss_curve(
-    axes: Axes,
-    result: penchant.Result,
-    number: int,
-    colour: str,
-) -> None:
+def _loss_curve(axes: Axes, result: penchant.Result, number: int, colour: str) -> None:
     smooth = _running_mean(result.arrays["loss-curves"][number])
     steps = np.arange(WINDOW, len(smooth) + WINDOW)
     label = str(result.arrays["indices"][number])
@@ -231,14 +202,7 @@ def _loss_curve(
     # A band of two standard errors; a logarithmic axis cannot show what is below zero.
     half = 2 * _running_mean(error[number])
     low = np.maximum(smooth - half, smooth / 10)
-    axes.fill_between(
-        steps,
-        low,
-        smooth + half,
-        color=colour,
-        alpha=0.2,
-        linewidth=0,
-    )
+    axes.fill_between(steps, low, smooth + half, color=colour, alpha=0.2, linewidth=0)
 
 
 def _some(count: int) -> list[int]:

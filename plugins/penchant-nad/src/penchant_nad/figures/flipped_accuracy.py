@@ -41,20 +41,9 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         )
     chance = result.quantities["original-test-accuracy"].null
     assert chance is not None  # the share of the most frequent class
-    axes.axhline(
-        chance,
-        color=FAINT,
-        linewidth=0.8,
-        linestyle=":",
-        label="chance",
-    )
+    axes.axhline(chance, color=FAINT, linewidth=0.8, linestyle=":", label="chance")
     names = result.labels.get("variants", ("original", "flipped"))
-    axes.set(
-        xticks=positions,
-        xticklabels=names,
-        ylabel="accuracy",
-        ylim=(0, 1.05),
-    )
+    axes.set(xticks=positions, xticklabels=names, ylabel="accuracy", ylim=(0, 1.05))
     figure.legend(loc="outside lower center", ncols=3)
     caption = (
         "Accuracy on images and on the same images with their NAD coefficients in reverse order, "

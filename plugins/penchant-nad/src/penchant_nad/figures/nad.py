@@ -90,11 +90,7 @@ def _count_above(result: penchant.Result) -> int | None:
 
 
 def _directions(
-    result: penchant.Result,
-    chosen: list[int],
-    *,
-    caption: str,
-    columns: int,
+    result: penchant.Result, chosen: list[int], *, caption: str, columns: int
 ) -> Figure:
     assert result.shape is not None  # every job of this probe has an architecture
     figure = rows_as_images(

@@ -31,11 +31,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     values = result.arrays["eigenvalues"]
     for row, name, colour in zip(values, names, palette(2)):
         spectrum(
-            row / row.sum(),
-            label=name,
-            ylabel="eigenvalue / trace",
-            colour=colour,
-            axes=right,
+            row / row.sum(), label=name, ylabel="eigenvalue / trace", colour=colour, axes=right
         )
     caption = (
         "Left: overlap of the first k directions of both estimators, and of random subspaces; "
@@ -48,42 +44,13 @@ def _overlap(axes: Axes, result: penchant.Result) -> None:
     overlap = result.arrays["overlap"]
     half = 2 * result.arrays["overlap-stderr"]
     k = np.arange(1, len(overlap) + 1)
-    axes.plot(
-        k,
-        overlap,
-        color=BLUE,
-        label="two estimators",
-    )
-    axes.fill_between(
-        k,
-        overlap - half,
-        overlap + half,
-        color=BLUE,
-        alpha=0.25,
-        linewidth=0,
-    )
+    axes.plot(k, overlap, color=BLUE, label="two estimators")
+    axes.fill_between(k, overlap - half, overlap + half, color=BLUE, alpha=0.25, linewidth=0)
 
     # Random subspaces overlap too, the more the larger they are.
     null = result.arrays["overlap-null"]
     spread = 2 * result.arrays.get("overlap-null-spread", np.zeros_like(null))
-    axes.plot(
-        k,
-        null,
-        color=FAINT,
-        linestyle=":",
-        label="random subspaces",
-    )
-    axes.fill_between(
-        k,
-        null - spread,
-        null + spread,
-        color=FAINT,
-        alpha=0.25,
-        linewidth=0,
-    )
-    axes.set(
-        xlabel="first k directions",
-        ylabel="overlap",
-        ylim=(0, 1.05),
-    )
+    axes.plot(k, null, color=FAINT, linestyle=":", label="random subspaces")
+    axes.fill_between(k, null - spread, null + spread, color=FAINT, alpha=0.25, linewidth=0)
+    axes.set(xlabel="first k directions", ylabel="overlap", ylim=(0, 1.05))
     axes.legend(loc="upper left")

@@ -54,36 +54,15 @@ def _accuracy(result: penchant.Result) -> Figure:
         color=BLUE,
         label="simulation",
     )
-    axes.plot(
-        positions,
-        arrays["theory"],
-        color=ORANGE,
-        label="theorem, corrected",
-    )
+    axes.plot(positions, arrays["theory"], color=ORANGE, label="theorem, corrected")
     # The paper's own versions, for comparison.
     for name, style, label in (
         ("theory-text", "--", "as printed in the text"),
         ("theory-supplement", ":", "in the supplement"),
     ):
-        axes.plot(
-            positions,
-            arrays[name],
-            style,
-            color=GREY,
-            linewidth=1,
-            label=label,
-        )
-    axes.axhline(
-        0.5,
-        color=FAINT,
-        linewidth=0.8,
-        linestyle=":",
-    )
-    axes.set(
-        xlabel="frequency",
-        ylabel="best accuracy after pooling",
-        ylim=(0.45, 1.03),
-    )
+        axes.plot(positions, arrays[name], style, color=GREY, linewidth=1, label=label)
+    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
+    axes.set(xlabel="frequency", ylabel="best accuracy after pooling", ylim=(0.45, 1.03))
     axes.legend()
     caption = (
         "Simulated accuracies and the theorem, corrected and as printed. Largest deviation from "
@@ -97,12 +76,7 @@ def _curvature(result: penchant.Result) -> Figure:
     arrays = result.arrays
     positions = arrays["frequencies"]
     figure = Figure(figsize=(6.0, 4.6))
-    upper, lower = figure.subplots(
-        2,
-        1,
-        sharex=True,
-        height_ratios=(2, 1),
-    )
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     # Dots are measured, lines are the lemma.
     for name, colour, label in (
         ("curvature", BLUE, "filter"),
@@ -117,11 +91,7 @@ def _curvature(result: penchant.Result) -> Figure:
             label=f"{label}, measured",
         )
         upper.plot(
-            positions,
-            arrays[f"{name}-theory"],
-            color=colour,
-            linewidth=1,
-            label=f"{label}, lemma",
+            positions, arrays[f"{name}-theory"], color=colour, linewidth=1, label=f"{label}, lemma"
         )
     upper.set_ylabel("mean second derivative\nof the loss")
     upper.legend(ncols=2)
@@ -144,28 +114,11 @@ def _loss_curves(result: penchant.Result) -> Figure:
     steps = np.arange(1, curves.shape[1] + 1)
     for number, colour in enumerate(palette(len(chosen), ordered=True)):
         curve = curves[number]
-        axes.plot(
-            steps,
-            curve,
-            color=colour,
-            linewidth=1.1,
-            label=str(chosen[number]),
-        )
+        axes.plot(steps, curve, color=colour, linewidth=1.1, label=str(chosen[number]))
         # A band of two standard errors; a logarithmic axis cannot show what is below zero.
         low = np.maximum(curve - half[number], curve / 10)
-        axes.fill_between(
-            steps,
-            low,
-            curve + half[number],
-            color=colour,
-            alpha=0.2,
-            linewidth=0,
-        )
-    axes.set(
-        xlabel="step",
-        ylabel="training loss (squared error)",
-        yscale="log",
-    )
+        axes.fill_between(steps, low, curve + half[number], color=colour, alpha=0.2, linewidth=0)
+    axes.set(xlabel="step", ylabel="training loss (squared error)", yscale="log")
     log_ticks(axes)
     axes.legend(title="frequency", ncols=2)
     caption = "Loss while training by frequency; bands are two standard errors."

@@ -19,13 +19,7 @@ def carriers_needed(classes: int, channels: int) -> int:
     return math.ceil(pairs / channels)
 
 
-def poisoned(
-    images: Tensor,
-    labels: Tensor,
-    directions: Tensor,
-    *,
-    epsilon: float,
-) -> Tensor:
+def poisoned(images: Tensor, labels: Tensor, directions: Tensor, *, epsilon: float) -> Tensor:
     """Images whose projection on the direction of their pair of classes is +-epsilon.
 
     Args:

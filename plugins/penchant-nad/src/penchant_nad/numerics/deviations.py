@@ -24,11 +24,7 @@ class Deviation(Null):
 
 
 def largest_deviation(
-    scores: np.ndarray,
-    *,
-    generator: Generator,
-    two_sided: bool,
-    spreads: np.ndarray | float = 1.0,
+    scores: np.ndarray, *, generator: Generator, two_sided: bool, spreads: np.ndarray | float = 1.0
 ) -> Deviation:
     """The fields of a quantity that is the largest of some scores.
 
@@ -42,18 +38,8 @@ def largest_deviation(
         `value`, its `stderr`, and `null`, `null_spread`, `null_stderr`, `p`: the same of as many
         independent standard normal numbers.
     """
-    own = torch.as_tensor(
-        scores,
-        device="cpu",
-        dtype=torch.float64,
-    )
-    noise = torch.randn(
-        DRAWS,
-        len(own),
-        generator=generator,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    own = torch.as_tensor(scores, device="cpu", dtype=torch.float64)
+    noise = torch.randn(DRAWS, len(own), generator=generator, device="cpu", dtype=torch.float64)
     # What drawing everything again would do to the scores, and to scores without an effect.
     again = _largest(own + noise * torch.as_tensor(spreads, device="cpu"), two_sided)
     value = float(_largest(own, two_sided))

@@ -14,11 +14,7 @@ from torch import Tensor
 
 
 def left_out_spectra(
-    groups: GroupedMoment,
-    latest: Tensor,
-    *,
-    centred: bool,
-    rank: int,
+    groups: GroupedMoment, latest: Tensor, *, centred: bool, rank: int
 ) -> Tensor | None:
     """Eigenvalues (groups, rank), descending, with one group left out at a time.
 

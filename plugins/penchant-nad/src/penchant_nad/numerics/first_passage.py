@@ -9,11 +9,7 @@ import numpy as np
 WINDOW = 10  # steps whose mean loss is compared with the target: a single batch is too noisy
 
 
-def steps_to_loss(
-    losses: np.ndarray,
-    target: float,
-    window: int = WINDOW,
-) -> float:
+def steps_to_loss(losses: np.ndarray, target: float, window: int = WINDOW) -> float:
     """The first step at which the mean of the last `window` losses is below the target.
 
     Args:

@@ -28,11 +28,7 @@ class Dipole(NamedTuple):
     beta: float
 
 
-def gradient_sizes(
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    dipole: Dipole,
-) -> np.ndarray:
+def gradient_sizes(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> np.ndarray:
     """|grad_theta q(v)| of each network and direction."""
     growth = dipole.alpha * np.abs(slopes) + dipole.beta
     norms: np.ndarray = growth * sizes
@@ -40,9 +36,7 @@ def gradient_sizes(
 
 
 def lemma_bound(
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    dipole: Dipole,
+    slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole
 ) -> tuple[np.ndarray, np.ndarray]:
     """The right side of lemma 2, and its standard error by the delta method."""
     squares = slopes**2
@@ -62,11 +56,7 @@ def lemma_bound(
     return bound, spread / math.sqrt(len(slopes))
 
 
-def both_sides(
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    dipole: Dipole,
-) -> dict[str, np.ndarray]:
+def both_sides(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> dict[str, np.ndarray]:
     """Both sides of lemma 2 with their standard errors."""
     measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
     mean, stderr = mean_and_stderr(measured, axis=0)
@@ -80,11 +70,7 @@ def both_sides(
     }
 
 
-def tightness(
-    slopes: np.ndarray,
-    sizes: np.ndarray,
-    dipole: Dipole,
-) -> tuple[float, float | None]:
+def tightness(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> tuple[float, float | None]:
     """Measured side over the bound, mean over directions; the error by leaving out two networks.
 
     Directions share their networks, so their spread says nothing about other networks.
@@ -97,11 +83,7 @@ def tightness(
         mean = measured[chosen].mean(0)
         # An odd number of networks leaves the measured side one that is in no pair.
         paired = chosen[:pairs]
-        bound, _ = lemma_bound(
-            slopes[paired],
-            sizes[paired],
-            dipole,
-        )
+        bound, _ = lemma_bound(slopes[paired], sizes[paired], dipole)
         tight = mean / np.maximum(bound, TINY)
         return float(tight.mean())
 
@@ -133,11 +115,7 @@ def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
     }
 
 
-def excess(
-    arrays: dict[str, np.ndarray],
-    measured: str,
-    bound: str,
-) -> np.ndarray:
+def excess(arrays: dict[str, np.ndarray], measured: str, bound: str) -> np.ndarray:
     """The excess of a measured side over its bound, in standard errors of the difference."""
     own = arrays[f"{measured}-stderr"]
     of_bound = arrays[f"{bound}-stderr"]

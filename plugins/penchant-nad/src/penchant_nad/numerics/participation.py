@@ -26,11 +26,7 @@ def without_rounding(eigenvalues: Tensor) -> Tensor:
     rounding = size * torch.finfo(eigenvalues.dtype).eps
     floor = rounding * eigenvalues.abs().max()
     zeros = torch.zeros_like(eigenvalues)
-    return torch.where(
-        eigenvalues > floor,
-        eigenvalues,
-        zeros,
-    )
+    return torch.where(eigenvalues > floor, eigenvalues, zeros)
 
 
 def eigenvalue_stderr(spectra: Tensor) -> np.ndarray:

@@ -54,12 +54,7 @@ class Accuracies(NamedTuple):
     supplement: Tensor
 
 
-def bayes_accuracies(
-    taps: Tensor,
-    stride: int,
-    chosen: list[int],
-    ratio: float,
-) -> Accuracies:
+def bayes_accuracies(taps: Tensor, stride: int, chosen: list[int], ratio: float) -> Accuracies:
     """The theorem at these frequencies; `ratio` is eps / sigma."""
     # Zeros of the filter are zeros up to rounding.
     power = torch.fft.fft(taps).abs().square()
@@ -130,28 +125,15 @@ def simulated_accuracy(
 
 def _signs(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Labels -1 and 1."""
-    coins = torch.randint(
-        2,
-        shape,
-        generator=generator,
-        device="cpu",
-    )
+    coins = torch.randint(2, shape, generator=generator, device="cpu")
     return 2.0 * coins - 1
 
 
 def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return torch.randn(
-        *shape,
-        generator=generator,
-        **HOST,
-    )
+    return torch.randn(*shape, generator=generator, **HOST)
 
 
-def discriminant(
-    pooling: Tensor,
-    v: Tensor,
-    classes: Classes,
-) -> Tensor:
+def discriminant(pooling: Tensor, v: Tensor, classes: Classes) -> Tensor:
     """Sigma^-1 mu of the pooled classes.
 
     A trace of isotropic noise decides where the pooled noise has none.
@@ -178,10 +160,7 @@ class Curvature(NamedTuple):
 
 
 def curvature_law(
-    response: Tensor,
-    stride: int,
-    chosen: list[int],
-    classes: Classes,
+    response: Tensor, stride: int, chosen: list[int], classes: Classes
 ) -> tuple[Tensor, Tensor]:
     """Lemma 1 along phi_l and along theta_(l mod M), for unit variances of theta and phi."""
     power = response.square()
@@ -251,13 +230,7 @@ def _second_difference(losses: list[Tensor]) -> tuple[float, float]:
     return float(mean), float(stderr)
 
 
-def pooled_output(
-    theta: Tensor,
-    phi: Tensor,
-    response: Tensor,
-    x: Tensor,
-    stride: int,
-) -> Tensor:
+def pooled_output(theta: Tensor, phi: Tensor, response: Tensor, x: Tensor, stride: int) -> Tensor:
     """f(x) = theta.A (m * phi * x), row by row; theta (..., M), phi and x (..., D)."""
     filtered = response * phi * x
     outputs = theta.shape[-1]

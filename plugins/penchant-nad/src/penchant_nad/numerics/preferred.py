@@ -44,11 +44,7 @@ def count_above(eigenvalues: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def count_stderr(
-    eigenvalues: np.ndarray,
-    stderr: np.ndarray,
-    limits: np.ndarray,
-    *,
-    generator: Generator,
+    eigenvalues: np.ndarray, stderr: np.ndarray, limits: np.ndarray, *, generator: Generator
 ) -> float:
     """The standard error of the count.
 

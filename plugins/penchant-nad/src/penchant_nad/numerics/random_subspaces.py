@@ -17,12 +17,7 @@ from torch import Tensor
 def _covariances(rank: int, size: int) -> Tensor:
     """Covariances (rank, rank) of the overlaps of the first k directions, k = 1 .. rank."""
     # Projectors without their traces: what is common to two of them.
-    k = torch.arange(
-        1,
-        rank + 1,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    k = torch.arange(1, rank + 1, device="cpu", dtype=torch.float64)
     common = torch.minimum(k[:, None], k) - k[:, None] * k / size
     freedom = max(1.0, (size - 1) * (size + 2) / 2)
     return common.square() / (k[:, None] * k) / freedom

@@ -17,10 +17,7 @@ DRAWS = 500
 
 
 def rank_correlation_stderr(
-    values: np.ndarray,
-    order: np.ndarray,
-    *,
-    generator: Generator,
+    values: np.ndarray, order: np.ndarray, *, generator: Generator
 ) -> float:
     """The bootstrap's standard error of the rank correlation of mean values with an order.
 

@@ -30,19 +30,10 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
 
     # All networks are measured at one point, along the same directions.
     shape = context.architecture.shape
-    noise = torch.randn(
-        shape,
-        generator=context.generator("point"),
-        device="cpu",
-    )
+    noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
     shared = {"point": options.point_scale * noise, "directions": basis.vectors[indices]}
     rows = list(
-        context.map(
-            slopes_and_sizes,
-            networks=options.networks,
-            shard_size=SHARD,
-            shared=shared,
-        )
+        context.map(slopes_and_sizes, networks=options.networks, shard_size=SHARD, shared=shared)
     )
 
     # Even networks are measured, odd ones give the bound.
@@ -69,12 +60,7 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
             count=options.networks,
             df=options.networks // 2 - 1,
         ),
-        **rank_correlation_of(
-            arrays["gradient-norm"],
-            arrays["bound"],
-            context,
-            over="directions",
-        ),
+        **rank_correlation_of(arrays["gradient-norm"], arrays["bound"], context, over="directions"),
     }
     if basis.eigenvalues is not None:
         arrays["eigenvalues"] = basis.eigenvalues[indices].numpy()
@@ -105,17 +91,10 @@ def slopes_and_sizes(context: penchant.Context, indices: range) -> dict[str, Ten
     for number in range(len(networks)):
         state = {name: value[number] for name, value in networks.state.items()}
         sizes.append(_sizes(mixed, state, directions))
-    return {
-        "slopes": slopes.double(),
-        "sizes": torch.stack(sizes).double(),
-    }
+    return {"slopes": slopes.double(), "sizes": torch.stack(sizes).double()}
 
 
-def _sizes(
-    mixed: MixedDerivative,
-    state: dict[str, Tensor],
-    directions: Tensor,
-) -> Tensor:
+def _sizes(mixed: MixedDerivative, state: dict[str, Tensor], directions: Tensor) -> Tensor:
     """|M v|; for many directions the matrix M^T M costs less than the products."""
     if 8 * len(directions) > mixed.size:
         products = directions @ mixed.gram(state)
@@ -140,11 +119,7 @@ def _excesses(arrays: dict[str, Any], context: penchant.Context) -> dict[str, pe
     quantities = {}
     for name, (measured, bound) in sides.items():
         scores = lemma_2.excess(arrays, measured, bound)
-        fields = largest_deviation(
-            scores,
-            generator=context.generator(name),
-            two_sided=False,
-        )
+        fields = largest_deviation(scores, generator=context.generator(name), two_sided=False)
         quantities[name] = penchant.Quantity(
             **fields, over="networks", count=context.options.networks, unit="standard errors"
         )

@@ -46,12 +46,7 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
     for size in sizes:
         for position, index in enumerate(indices):
             for training in range(options.trainings):
-                item = {
-                    "position": position,
-                    "index": index,
-                    "training": training,
-                    "train": size,
-                }
+                item = {"position": position, "index": index, "training": training, "train": size}
                 items.append(item)
     shared = {"directions": basis.vectors[indices]}
     rows = map_trainings(
@@ -162,11 +157,7 @@ def _trained_together(context: penchant.Context, learners: list[Learner]) -> Row
     return rows
 
 
-def _by_training(
-    rows: Rows,
-    name: str,
-    trainings: int,
-) -> np.ndarray:
+def _by_training(rows: Rows, name: str, trainings: int) -> np.ndarray:
     """Values (directions, trainings, ...)."""
     values = np.array([row[name] for row in rows])
     directions = len(rows) // trainings
@@ -190,11 +181,7 @@ def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _by_size(
-    rows: Rows,
-    sizes: list[int],
-    options: DirectionalAccuracy,
-) -> dict[str, np.ndarray]:
+def _by_size(rows: Rows, sizes: list[int], options: DirectionalAccuracy) -> dict[str, np.ndarray]:
     """Test accuracies (sizes, directions), smallest size first."""
     values = _by_training(rows, "test-accuracy", options.trainings)
     values = values.reshape(len(sizes), -1, options.trainings)
@@ -204,11 +191,7 @@ def _by_size(
     return {"train-sizes": np.array(sizes)[order], **arrays}
 
 
-def _of_basis(
-    basis: Basis,
-    indices: list[int],
-    shape: Sequence[int],
-) -> dict[str, Any]:
+def _of_basis(basis: Basis, indices: list[int], shape: Sequence[int]) -> dict[str, Any]:
     """What the directions are in their basis."""
     arrays: dict[str, Any] = {}
     if basis.frequencies is not None:
@@ -229,9 +212,7 @@ def _two_columns(frequencies: Tensor) -> Tensor:
 
 
 def _warn_if_nothing_was_learnt(
-    arrays: dict[str, Any],
-    options: DirectionalAccuracy,
-    context: penchant.Context,
+    arrays: dict[str, Any], options: DirectionalAccuracy, context: penchant.Context
 ) -> None:
     """Some directions may well not be learnt; where none is, the recipe does not fit."""
     # Within two standard errors of guessing.
@@ -244,9 +225,7 @@ def _warn_if_nothing_was_learnt(
 
 
 def _quantities(
-    arrays: dict[str, Any],
-    rows: Rows,
-    context: penchant.Context,
+    arrays: dict[str, Any], rows: Rows, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     test = arrays["test-accuracy"]
     # A training that never reached the loss has NaN steps.
@@ -266,11 +245,7 @@ def _quantities(
     return quantities
 
 
-def _mean_accuracy(
-    test: np.ndarray,
-    rows: Rows,
-    samples: int,
-) -> penchant.Quantity:
+def _mean_accuracy(test: np.ndarray, rows: Rows, samples: int) -> penchant.Quantity:
     """The mean test accuracy over directions, all of which have the same noise in their samples."""
     # A single direction has no spread over directions, but one over its trainings.
     values, over = test, "directions and test samples"

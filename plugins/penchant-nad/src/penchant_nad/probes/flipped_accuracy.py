@@ -31,11 +31,7 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
         if most < size:
             actual = f"networks must be at least {size}, found {options.networks}"
             raise penchant.Error(f"flipping needs all {size} NADs: {actual}")
-    nads = nad_basis(
-        options.directions,
-        plane,
-        networks=options.networks,
-    )
+    nads = nad_basis(options.directions, plane, networks=options.networks)
     basis = nads.vectors
     if len(basis) < size:
         raise penchant.Error(f"flipping needs all {size} NADs, found {len(basis)}")
@@ -69,9 +65,7 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
 
 
 def _result(
-    options: FlippedAccuracy,
-    context: penchant.Context,
-    rows: list[dict[str, Any]],
+    options: FlippedAccuracy, context: penchant.Context, rows: list[dict[str, Any]]
 ) -> penchant.Result:
     data = context.data
     arrays: dict[str, Any] = {}

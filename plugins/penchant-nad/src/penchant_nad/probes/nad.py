@@ -104,9 +104,7 @@ def _warn_of_unseen_inputs(directions: Directions, context: penchant.Context) ->
 
 
 def _warn_of_few_networks(
-    directions: Directions,
-    quantities: dict[str, penchant.Quantity],
-    context: penchant.Context,
+    directions: Directions, quantities: dict[str, penchant.Quantity], context: penchant.Context
 ) -> None:
     """With one vector per network there are as many directions as networks."""
     size = directions.vectors.shape[1]
@@ -144,19 +142,13 @@ def _null(directions: Directions, context: penchant.Context) -> Tensor | None:
     size = directions.vectors.shape[1]
     generator = context.generator("null")
     spectra = isotropic_spectra(
-        directions.squared_norms,
-        size,
-        generator=generator,
-        draws=NULL_DRAWS,
+        directions.squared_norms, size, generator=generator, draws=NULL_DRAWS
     )
     return spectra[:, : len(directions.eigenvalues)]
 
 
 def _quantities(
-    directions: Directions,
-    left_out: Tensor | None,
-    null: Tensor | None,
-    generator: Generator,
+    directions: Directions, left_out: Tensor | None, null: Tensor | None, generator: Generator
 ) -> dict[str, penchant.Quantity]:
     trace = penchant.Quantity(
         directions.trace,
@@ -194,10 +186,7 @@ def _quantities(
 
 
 def _above_null(
-    directions: Directions,
-    left_out: Tensor | None,
-    null: Tensor,
-    generator: Generator,
+    directions: Directions, left_out: Tensor | None, null: Tensor, generator: Generator
 ) -> penchant.Quantity:
     """How many leading eigenvalues lie above those of isotropic architectures."""
     values = directions.eigenvalues.cpu().numpy()

@@ -14,11 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.correlation import (
-    rotated,
-    rotated_corr_of_means,
-    unbiased_square,
-)
+from penchant_numerics.correlation import rotated, rotated_corr_of_means, unbiased_square
 from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import descending_eigh
 from penchant_numerics.spectra import nested_overlaps
@@ -42,10 +38,7 @@ class Pair(NamedTuple):
         """The other groups."""
         others = list(range(len(self.first)))
         others.remove(group)
-        return self._replace(
-            first=self.first[others],
-            second=self.second[others],
-        )
+        return self._replace(first=self.first[others], second=self.second[others])
 
     def overlap(self) -> Tensor:
         """Overlap (rank,) of the first k directions of both mean moments."""
@@ -104,10 +97,7 @@ def run(options: NadAgreement, context: penchant.Context) -> penchant.Result:
 
 
 def _moment(
-    options: NadAgreement,
-    context: penchant.Context,
-    number: int,
-    group: int,
+    options: NadAgreement, context: penchant.Context, number: int, group: int
 ) -> Directions:
     """The moment over networks that no other group has, at the point of the group."""
     # Networks are numbered on: those of the first estimator, then those of the second.

@@ -33,28 +33,13 @@ def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result
     items = []
     for carrier in (None, *options.carriers):
         for training in range(options.trainings):
-            items.append(
-                {
-                    "carrier": carrier,
-                    "needed": needed,
-                    "training": training,
-                }
-            )
+            items.append({"carrier": carrier, "needed": needed, "training": training})
     shared = {"directions": basis.vectors[: max(options.carriers) + needed]}
     rows = map_trainings(context, train_poisoned, items, shared=shared)
-    return _result(
-        options,
-        context,
-        rows,
-        basis,
-    )
+    return _result(options, context, rows, basis)
 
 
-def _check_carriers(
-    options: PoisonedAccuracy,
-    needed: int,
-    available: int,
-) -> None:
+def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> None:
     if len(set(options.carriers)) < len(options.carriers) or not options.carriers:
         carriers = list(options.carriers)
         raise penchant.Error(f"carriers must be indices that differ, found {carriers}")
@@ -67,11 +52,7 @@ def _check_carriers(
         )
 
 
-def _check_networks(
-    options: PoisonedAccuracy,
-    needed: int,
-    plane: penchant.Context,
-) -> None:
+def _check_networks(options: PoisonedAccuracy, needed: int, plane: penchant.Context) -> None:
     last = max(options.carriers)
     end = last + needed
     if end > most_directions(plane, networks=options.networks):
@@ -92,12 +73,7 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
     first = item["carrier"]
     if first is not None:
         directions = context.shared["directions"][first : first + item["needed"]]
-        images = poisoned(
-            train.inputs,
-            train.labels,
-            directions,
-            epsilon=options.epsilon,
-        )
+        images = poisoned(train.inputs, train.labels, directions, epsilon=options.epsilon)
         train = Samples(images, train.labels)
     return train, test
 
@@ -112,10 +88,7 @@ def _rise(carriers: tuple[int, ...], right: np.ndarray) -> dict[str, penchant.Qu
 
 
 def _result(
-    options: PoisonedAccuracy,
-    context: penchant.Context,
-    rows: list[dict[str, Any]],
-    basis: Basis,
+    options: PoisonedAccuracy, context: penchant.Context, rows: list[dict[str, Any]], basis: Basis
 ) -> penchant.Result:
     data = context.data
     arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}

@@ -73,19 +73,9 @@ def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
 def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
     taps, response = _filter(options)
     ratio = options.epsilon / options.sigma
-    accuracies = pooling.bayes_accuracies(
-        taps,
-        options.stride,
-        chosen,
-        ratio,
-    )
+    accuracies = pooling.bayes_accuracies(taps, options.stride, chosen, ratio)
     classes = pooling.Classes(options.epsilon, options.sigma)
-    phi, theta = pooling.curvature_law(
-        response,
-        options.stride,
-        chosen,
-        classes,
-    )
+    phi, theta = pooling.curvature_law(response, options.stride, chosen, classes)
     zeta = ratio**2 * response[chosen].square() / response.max().square()
     return {
         "theory": accuracies.corrected.numpy(),
@@ -135,9 +125,7 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
 
 
 def _curves(
-    options: PoolingTheory,
-    context: penchant.Context,
-    chosen: list[int],
+    options: PoolingTheory, context: penchant.Context, chosen: list[int]
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Loss curves at a few frequencies from the lowest to the highest, and their means.
 
@@ -162,11 +150,7 @@ def follow(context: penchant.Context, frequency: int) -> dict[str, Tensor]:
     """Loss curves of the linear model of pooling with the signal at one frequency."""
     options: PoolingTheory = context.options
     descent = pooling.Descent(
-        options.steps,
-        options.batch,
-        options.learning_rate,
-        options.weight_std,
-        options.trainings,
+        options.steps, options.batch, options.learning_rate, options.weight_std, options.trainings
     )
     _, response = _filter(options)
     losses = pooling.loss_curves(
@@ -203,18 +187,13 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
             spreads=own[known] / stderr[known],
         )
         quantities[name] = penchant.Quantity(
-            **fields,
-            over="simulations",
-            count=options.simulations,
-            unit="standard errors",
+            **fields, over="simulations", count=options.simulations, unit="standard errors"
         )
     return quantities
 
 
 def _correlation(
-    arrays: dict[str, Any],
-    efforts: np.ndarray,
-    context: penchant.Context,
+    arrays: dict[str, Any], efforts: np.ndarray, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Is training slow where zeta is small? The frequencies are given, trainings are sampled."""
     # Curves were taken at some of the frequencies only.

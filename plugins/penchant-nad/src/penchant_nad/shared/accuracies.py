@@ -30,11 +30,7 @@ def error_name(name: str, trainings: int) -> str:
     return f"{name}-{kind}"
 
 
-def accuracy_arrays(
-    name: str,
-    values: np.ndarray,
-    samples: int,
-) -> dict[str, np.ndarray]:
+def accuracy_arrays(name: str, values: np.ndarray, samples: int) -> dict[str, np.ndarray]:
     """Mean accuracies over trainings (last axis) under a name, with their errors.
 
     Args:
@@ -56,19 +52,11 @@ def difference_arrays(name: str, first: np.ndarray, second: np.ndarray) -> dict[
     """Second less first, pair by pair, from right answers (..., trainings, samples)."""
     mean, stderr, df = paired_difference(first, second)
     error = error_name(name, second.shape[-2])
-    return {
-        name: np.asarray(mean),
-        error: np.asarray(stderr),
-        f"{name}-df": np.asarray(df),
-    }
+    return {name: np.asarray(mean), error: np.asarray(stderr), f"{name}-df": np.asarray(df)}
 
 
 def accuracy_quantity(
-    values: np.ndarray,
-    samples: int,
-    *,
-    over: str,
-    null: float,
+    values: np.ndarray, samples: int, *, over: str, null: float
 ) -> penchant.Quantity:
     """The mean accuracy of independent rows (rows,): trainings, or directions.
 
@@ -88,11 +76,7 @@ def accuracy_quantity(
 
 
 def answer_quantity(
-    right: np.ndarray,
-    *,
-    split: str,
-    null: float,
-    instead: np.ndarray | float = 0.0,
+    right: np.ndarray, *, split: str, null: float, instead: np.ndarray | float = 0.0
 ) -> penchant.Quantity:
     """The share of right answers (trainings, samples), less that of others in pairs.
 

@@ -40,12 +40,7 @@ class BasisOptions(Protocol):
         """Stored directions (rows) for the basis `nad`; None where there are none."""
 
 
-def named_basis(
-    options: BasisOptions,
-    context: penchant.Context,
-    *,
-    networks: int,
-) -> Basis:
+def named_basis(options: BasisOptions, context: penchant.Context, *, networks: int) -> Basis:
     """The basis that the options name; `networks` are sampled for NADs that were not stored."""
     shape = context.architecture.shape
     size = math.prod(shape)
@@ -55,12 +50,7 @@ def named_basis(
     if options.basis == "canonical":
         return Basis(torch.eye(size, **HOST))
     if options.basis == "random":
-        noise = torch.randn(
-            size,
-            size,
-            generator=context.generator("basis"),
-            **HOST,
-        )
+        noise = torch.randn(size, size, generator=context.generator("basis"), **HOST)
         return Basis(torch.linalg.qr(noise).Q.T)
     family = cosine_family if options.basis == "dft-cosine" else sine_family
     waves = family(_plane(shape), **HOST)
@@ -77,12 +67,7 @@ def _plane(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[1:]
 
 
-def nad_basis(
-    stored: object,
-    context: penchant.Context,
-    *,
-    networks: int,
-) -> Basis:
+def nad_basis(stored: object, context: penchant.Context, *, networks: int) -> Basis:
     """NADs that were stored, or those that the estimator of the role `directions` finds."""
     if stored is None:
         nads = context.estimator("directions")(networks=networks)
@@ -142,12 +127,7 @@ def most_directions(context: penchant.Context, *, networks: int) -> int:
     return min(size, vectors * networks)
 
 
-def check_indices(
-    options: BasisOptions,
-    context: penchant.Context,
-    *,
-    networks: int,
-) -> None:
+def check_indices(options: BasisOptions, context: penchant.Context, *, networks: int) -> None:
     """Say before networks are sampled that a direction does not exist, or needs more of them."""
     if options.basis != "nad" or options.directions is not None or not options.indices:
         return

@@ -44,11 +44,7 @@ def frequency_map(
     axes.set_ylabel("vertical frequency" if height > 1 else "")
     if height == 1:
         axes.set_yticks([])
-    figure.colorbar(
-        image,
-        ax=axes,
-        label=label,
-    )
+    figure.colorbar(image, ax=axes, label=label)
     return figure
 
 
@@ -79,11 +75,7 @@ def _cross_out(axes: Axes, cells: np.ndarray) -> None:
 
 def _laid_out(result: penchant.Result, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The map of the input's grid; inputs of one dimension have one row."""
-    numbers = torch.tensor(
-        values,
-        dtype=torch.float64,
-        device="cpu",
-    )
+    numbers = torch.tensor(values, dtype=torch.float64, device="cpu")
     frequencies = torch.tensor(result.arrays["frequencies"], device="cpu")
     grid = tuple(result.arrays["grid"].tolist())
     cells, mirrored = layout(numbers, frequencies, grid)

@@ -14,11 +14,7 @@ from torch import Tensor, nn
 Images = Callable[[dict[str, Any]], tuple[Samples, Samples]]
 
 
-def train_and_test(
-    context: penchant.Context,
-    item: Any,
-    images: Images,
-) -> dict[str, Any]:
+def train_and_test(context: penchant.Context, item: Any, images: Images) -> dict[str, Any]:
     """On which samples networks trained on variants of the images are right.
 
     Args:
@@ -42,10 +38,7 @@ def train_and_test(
 def _answers(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
     network = learner.network
     assert learner.test is not None  # `images` made them
-    return {
-        "train": _right(network, learner.samples),
-        "test": _right(network, learner.test),
-    }
+    return {"train": _right(network, learner.samples), "test": _right(network, learner.test)}
 
 
 def _right(network: nn.Module, samples: Samples) -> Tensor:

@@ -8,11 +8,7 @@ from penchant_numerics.statistics import rank_correlation, varies
 
 
 def rank_correlation_of(
-    x: np.ndarray,
-    y: np.ndarray,
-    context: penchant.Context,
-    *,
-    over: str,
+    x: np.ndarray, y: np.ndarray, context: penchant.Context, *, over: str
 ) -> dict[str, penchant.Quantity]:
     """The quantity `rank-correlation` of pairs; none for fewer than three, or without ranks.
 

@@ -94,10 +94,7 @@ def _corresponding(result: penchant.Result) -> Figure:
         first[a] if first[a] == second[b] else f"{first[a]} | {second[b]}" for a, b in zip(i, j)
     ]
     for panel, name in zip(panels, measures):
-        arrays = {
-            f"{name}-layers": ("measured", BLUE),
-            f"{name}-untrained": ("untrained", GREEN),
-        }
+        arrays = {f"{name}-layers": ("measured", BLUE), f"{name}-untrained": ("untrained", GREEN)}
         for key, (label, colour) in arrays.items():
             if key in result.arrays:
                 values, errors = result.arrays[key][i, j], result.arrays[f"{key}-stderr"][i, j]

@@ -129,13 +129,7 @@ def _predictions(result: penchant.Result) -> Figure:
     columns = min(2, len(rows))
     lines = math.ceil(len(rows) / columns)
     figure = Figure(figsize=(9.5, 2.3 * lines + 0.8))
-    axes = figure.subplots(
-        lines,
-        columns,
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-    )
+    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
 
     # both functions over the curve from its start to its end
     positions = np.arange(len(target)) / len(target)

@@ -79,30 +79,13 @@ def _plane(result: penchant.Result) -> Figure:
     axes = figure.subplots(1, len(logits), squeeze=False, sharey=True)[0]
     for number, (panel, values) in enumerate(zip(axes, logits)):
         classes = (values > 0).astype(float)
-        panel.contourf(
-            axis,
-            axis,
-            classes,
-            levels=[-0.5, 0.5, 1.5],
-            colors=CLASSES,
-        )
+        panel.contourf(axis, axis, classes, levels=[-0.5, 0.5, 1.5], colors=CLASSES)
         # lines of equal confidence, which a constant function has not
         if np.ptp(values):
-            panel.contour(
-                axis,
-                axis,
-                np.abs(values),
-                levels=6,
-                colors="#666666",
-                linewidths=0.4,
-            )
+            panel.contour(axis, axis, np.abs(values), levels=6, colors="#666666", linewidths=0.4)
         # samples in front of what was learnt from them
         panel.scatter(
-            *arrays["plane-points"].T,
-            c=arrays["plane-labels"],
-            cmap="coolwarm",
-            s=6,
-            zorder=3,
+            *arrays["plane-points"].T, c=arrays["plane-labels"], cmap="coolwarm", s=6, zorder=3
         )
         panel.set(aspect="equal", xlabel="x", title=f"network {number}")
     axes[0].set_ylabel("y")

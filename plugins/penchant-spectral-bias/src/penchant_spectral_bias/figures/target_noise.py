@@ -38,12 +38,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     return figures
 
 
-def _curves(
-    result: penchant.Result,
-    name: str,
-    *,
-    by: str,
-) -> Figure:
+def _curves(result: penchant.Result, name: str, *, by: str) -> Figure:
     """Loss over training: a panel for each value of one axis, a curve for each of the other."""
     values = result.arrays[name]
     stderr = stderr_of(result, name)
@@ -78,12 +73,7 @@ def _curves(
 
 
 def _panel(
-    axes: Axes,
-    result: penchant.Result,
-    name: str,
-    labels: list[str],
-    values: Any,
-    stderr: Any,
+    axes: Axes, result: penchant.Result, name: str, labels: list[str], values: Any, stderr: Any
 ) -> None:
     """A curve a label, and the loss without noise."""
     steps = result.arrays["steps"]

@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 
 
-def in_windows(
-    k: Tensor,
-    magnitude: Tensor,
-    *,
-    windows: int = 12,
-) -> tuple[Tensor, Tensor]:
+def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tensor, Tensor]:
     """A spectrum without its oscillations: root mean squares in equal windows of log k.
 
     Args:
@@ -42,12 +37,7 @@ def in_windows(
     return torch.stack(positions), torch.stack(sizes)
 
 
-def decay_exponent(
-    k: Tensor,
-    magnitude: Tensor,
-    *,
-    windows: int = 12,
-) -> float:
+def decay_exponent(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> float:
     """The power of k with which a spectrum falls: slope of log magnitude against log k.
 
     NaN where there is a window in which the spectrum is zero, as that of a constant.

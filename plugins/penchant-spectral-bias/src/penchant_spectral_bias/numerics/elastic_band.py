@@ -71,12 +71,7 @@ def bend(
 
 
 def straight_lines(
-    network: nn.Module,
-    starts: Tensor,
-    ends: Tensor,
-    label: int,
-    *,
-    points: int,
+    network: nn.Module, starts: Tensor, ends: Tensor, label: int, *, points: int
 ) -> Paths:
     """The straight lines between inputs, evaluated at evenly spaced points."""
     shape = starts.shape[1:]
@@ -85,11 +80,7 @@ def straight_lines(
 
 
 def _losses_along(
-    network: nn.Module,
-    path: Tensor,
-    shape: torch.Size,
-    label: int,
-    resolution: int,
+    network: nn.Module, path: Tensor, shape: torch.Size, label: int, resolution: int
 ) -> Paths:
     points = dense(path, resolution)
     keeps, certainty = classified(network, points, shape, label)
@@ -97,19 +88,10 @@ def _losses_along(
     pieces = path.diff(dim=1).norm(dim=2)
     straight = (path[:, -1] - path[:, 0]).norm(dim=1)
     ratio = pieces.sum(1) / straight.clamp(min=_TINY)
-    return Paths(
-        pivots=path,
-        connected=keeps.all(1),
-        certainty=certainty.amin(1),
-        length=ratio,
-    )
+    return Paths(pivots=path, connected=keeps.all(1), certainty=certainty.amin(1), length=ratio)
 
 
-def _straight(
-    starts: Tensor,
-    ends: Tensor,
-    pivots: int,
-) -> Tensor:
+def _straight(starts: Tensor, ends: Tensor, pivots: int) -> Tensor:
     """Evenly spaced pivots on straight lines, both ends included."""
     shares = torch.linspace(0, 1, pivots + 2, device=starts.device, dtype=starts.dtype)
     share = shares[:, None]
@@ -120,12 +102,7 @@ def _straight(
     return pivots_on_lines
 
 
-def _climb(
-    network: nn.Module,
-    points: Tensor,
-    shape: torch.Size,
-    label: int,
-) -> Tensor:
+def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) -> Tensor:
     """Gradient of the class's logit at points (paths, pivots, D)."""
     inputs = points.reshape(-1, *shape)
     gradients = []
@@ -202,10 +179,7 @@ def dense(path: Tensor, resolution: int) -> Tensor:
 
 @torch.no_grad()
 def classified(
-    network: nn.Module,
-    points: Tensor,
-    shape: torch.Size | tuple[int, ...],
-    label: int,
+    network: nn.Module, points: Tensor, shape: torch.Size | tuple[int, ...], label: int
 ) -> tuple[Tensor, Tensor]:
     """Does the network give points this class, and with which softmax probability?
 
@@ -267,11 +241,7 @@ def adversarial(
     return moved, done
 
 
-def _is_sure(
-    logits: Tensor,
-    label: int,
-    certainty: float,
-) -> Tensor:
+def _is_sure(logits: Tensor, label: int, certainty: float) -> Tensor:
     """Whether each input has the class, with at least this probability."""
     probability = logits.softmax(1)[:, label]
     has_class = logits.argmax(1) == label

@@ -26,24 +26,14 @@ def eigenvectors(points: Tensor, width: float) -> tuple[Tensor, Tensor]:
     return descending_eigh(matrix)
 
 
-def rising_noise(
-    count: int,
-    power: float,
-    *,
-    device: torch.device | str,
-) -> Tensor:
+def rising_noise(count: int, power: float, *, device: torch.device | str) -> Tensor:
     """Coefficients (n / N)^power of the noise on eigenvectors n = 1..N."""
     numbers = torch.arange(1, count + 1, device=device, dtype=torch.float64)
     shares = numbers / count
     return shares**power
 
 
-def grid_eigenvectors(
-    points: int,
-    width: float,
-    *,
-    device: torch.device | str,
-) -> Tensor:
+def grid_eigenvectors(points: int, width: float, *, device: torch.device | str) -> Tensor:
     """Eigenvectors on equidistant points of [0, 1], (eigenvectors, points)."""
     line = torch.linspace(0, 1, points, device=device, dtype=torch.float64)
     # points of one dimension
@@ -99,11 +89,7 @@ def root_mean_squares(coefficients: Tensor, bins: int) -> Tensor:
     return torch.stack(amplitudes, dim=-1)
 
 
-def learnt_share(
-    coefficients: Tensor,
-    target: Tensor,
-    bins: int,
-) -> Tensor:
+def learnt_share(coefficients: Tensor, target: Tensor, bins: int) -> Tensor:
     """How much of a target a function has in each bin of coefficients, (..., bins): 0 none, 1 all.
 
     Args:

@@ -16,11 +16,7 @@ import torch
 from torch import Tensor
 
 
-def learnt_share(
-    functions: Tensor,
-    target: Tensor,
-    frequencies: Sequence[int],
-) -> Tensor:
+def learnt_share(functions: Tensor, target: Tensor, frequencies: Sequence[int]) -> Tensor:
     """Shares of the target's waves in functions.
 
     Args:
@@ -60,11 +56,7 @@ def mean_over_training(shares: Tensor) -> Tensor:
     return between.mean(-2)
 
 
-def first_fit(
-    shares: Tensor,
-    steps: Tensor,
-    learnt_at: float,
-) -> Tensor:
+def first_fit(shares: Tensor, steps: Tensor, learnt_at: float) -> Tensor:
     """The first step at which each wave of shares (..., steps, frequencies) is learnt, else NaN."""
     above = shares >= learnt_at
     # the first of equal values is the one that is found

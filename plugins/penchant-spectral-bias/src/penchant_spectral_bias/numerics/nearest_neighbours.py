@@ -8,10 +8,7 @@ from torch import Tensor
 
 
 def neighbour_probability(
-    points: Tensor,
-    labels: Tensor,
-    queries: Tensor,
-    neighbours: int,
+    points: Tensor, labels: Tensor, queries: Tensor, neighbours: int
 ) -> Tensor:
     """Share of class 1 among the nearest points of every query, (queries,).
 
@@ -42,11 +39,7 @@ def _on_host(values: Tensor) -> np.ndarray:
 
 
 def neighbour_accuracy(
-    points: Tensor,
-    labels: Tensor,
-    queries: Tensor,
-    truth: Tensor,
-    neighbours: int,
+    points: Tensor, labels: Tensor, queries: Tensor, truth: Tensor, neighbours: int
 ) -> float:
     """Share of queries that the majority of their neighbours is right about."""
     probability = neighbour_probability(points, labels, queries, neighbours)

@@ -86,9 +86,7 @@ def perturbed_outputs(
 
 
 def _of_each(
-    output: Callable[[dict[str, Tensor]], Tensor],
-    stacked: dict[str, Tensor],
-    count: int,
+    output: Callable[[dict[str, Tensor]], Tensor], stacked: dict[str, Tensor], count: int
 ) -> Tensor:
     """Outputs (count, points) of stacked parameters, one by one where torch cannot stack."""
     try:

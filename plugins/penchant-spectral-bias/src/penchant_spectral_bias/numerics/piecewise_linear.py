@@ -109,13 +109,7 @@ def _linear_layers(layers: list[nn.Module]) -> Chain:
     return chain
 
 
-def on_segment(
-    chain: Chain,
-    start: Tensor,
-    end: Tensor,
-    *,
-    output: int = 0,
-) -> PiecewiseLinear:
+def on_segment(chain: Chain, start: Tensor, end: Tensor, *, output: int = 0) -> PiecewiseLinear:
     """The exact knots and values of one output of a chain from `start` to `end`.
 
     The variable is the length along the segment. The precision is double, whatever the network's:

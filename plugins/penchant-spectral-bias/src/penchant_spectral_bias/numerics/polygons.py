@@ -60,12 +60,7 @@ class _Region(NamedTuple):
     offset: Tensor
 
 
-def linear_regions(
-    chain: Chain,
-    box: Sequence[float] = (-1.0, 1.0),
-    *,
-    output: int = 0,
-) -> Regions:
+def linear_regions(chain: Chain, box: Sequence[float] = (-1.0, 1.0), *, output: int = 0) -> Regions:
     """The linear regions of one output of a chain on two inputs, in the square box^2."""
     low, high = box
     square = torch.tensor([[low, low], [high, low], [high, high], [low, high]], **HOST)
@@ -95,11 +90,7 @@ def _on_host(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     return weight, bias
 
 
-def _split(
-    region: _Region,
-    weight: Tensor,
-    bias: Tensor,
-) -> list[_Region]:
+def _split(region: _Region, weight: Tensor, bias: Tensor) -> list[_Region]:
     """Pieces of a region between the zeros of a layer's units, with the map behind its ReLUs."""
     matrix = weight @ region.matrix
     offset = weight @ region.offset + bias
@@ -123,18 +114,10 @@ def _active(corners: Tensor, matrix: Tensor, offset: Tensor) -> _Region:
     # no unit changes its sign here, so the middle speaks for the whole polygon
     in_the_middle = matrix @ corners.mean(0) + offset
     on = (in_the_middle > 0).to(matrix.dtype)
-    return _Region(
-        corners=corners,
-        matrix=on[:, None] * matrix,
-        offset=on * offset,
-    )
+    return _Region(corners=corners, matrix=on[:, None] * matrix, offset=on * offset)
 
 
-def _cut(
-    corners: Tensor,
-    normal: Tensor,
-    offset: Tensor,
-) -> list[Tensor]:
+def _cut(corners: Tensor, normal: Tensor, offset: Tensor) -> list[Tensor]:
     """The two sides of a convex polygon, or the polygon where the line misses it by rounding."""
     values = (corners @ normal + offset).tolist()
     points = corners.tolist()
@@ -165,16 +148,9 @@ def _cut(
     return whole or [corners]
 
 
-def _between(
-    first: list[float],
-    second: list[float],
-    share: float,
-) -> list[float]:
+def _between(first: list[float], second: list[float], share: float) -> list[float]:
     (x, y), (other_x, other_y) = first, second
-    return [
-        x + share * (other_x - x),
-        y + share * (other_y - y),
-    ]
+    return [x + share * (other_x - x), y + share * (other_y - y)]
 
 
 def _area(corners: Tensor) -> Tensor:
@@ -207,11 +183,7 @@ def _edges(regions: Regions) -> _Edges:
         following.append(corners.roll(-1, 0))
     first = torch.cat(regions.corners)
     second = torch.cat(following)
-    return _Edges(
-        region=torch.cat(numbers),
-        middle=(first + second) / 2,
-        vector=second - first,
-    )
+    return _Edges(region=torch.cat(numbers), middle=(first + second) / 2, vector=second - first)
 
 
 def _phases(edges: _Edges, k: Tensor) -> Tensor:
@@ -271,11 +243,7 @@ def transform(regions: Regions, k: Tensor) -> Tensor:
     return boundary + lemma_sum(regions, k)
 
 
-def _by_region(
-    terms: Tensor,
-    edges: _Edges,
-    count: int,
-) -> Tensor:
+def _by_region(terms: Tensor, edges: _Edges, count: int) -> Tensor:
     """Terms (frequencies, edges) added up over the edges of each region."""
     shape = (len(terms), count)
     total = torch.zeros(shape, device=terms.device, dtype=terms.dtype)

@@ -52,12 +52,7 @@ def correlations(values: Tensor, positions: Tensor) -> Tensor | None:
     return _standard_ranks(values) @ _standard_ranks(positions[None])[0]
 
 
-def rank_order(
-    values: Tensor,
-    positions: Tensor,
-    *,
-    generator: Generator,
-) -> RankOrder | None:
+def rank_order(values: Tensor, positions: Tensor, *, generator: Generator) -> RankOrder | None:
     """The mean over trainings of the rank correlation of their values with the positions.
 
     Args:

@@ -32,12 +32,7 @@ class SpectralGradients(NamedTuple):
     rates: Tensor  # (frequencies,): |d f~(k) / dt| where descent on the target sin(kx) begins
 
 
-def spectral_gradients(
-    chain: Chain,
-    start: Tensor,
-    end: Tensor,
-    k: Tensor,
-) -> SpectralGradients:
+def spectral_gradients(chain: Chain, start: Tensor, end: Tensor, k: Tensor) -> SpectralGradients:
     """Gradients of the transform of a chain along a segment.
 
     Args:
@@ -73,11 +68,7 @@ def _leaves(chain: Chain) -> list[Tensor]:
     return leaves
 
 
-def _function(
-    leaves: list[Tensor],
-    start: Tensor,
-    end: Tensor,
-) -> PiecewiseLinear:
+def _function(leaves: list[Tensor], start: Tensor, end: Tensor) -> PiecewiseLinear:
     weights = leaves[::2]
     biases = leaves[1::2]
     chain = list(zip(weights, biases))

@@ -148,11 +148,7 @@ def _straight(
     options = context.options
     pieces = (options.pivots + 1) * 2 ** (options.refinements - 1)
     lines = elastic_band.straight_lines(
-        network,
-        points[pairs[:, 0]],
-        points[pairs[:, 1]],
-        label,
-        points=pieces * options.resolution,
+        network, points[pairs[:, 0]], points[pairs[:, 1]], label, points=pieces * options.resolution
     )
     return lines.connected
 
@@ -171,11 +167,7 @@ def _confirmed(
     return keeps.all(1)
 
 
-def _ends(
-    context: penchant.Context,
-    network: nn.Module,
-    label: int,
-) -> tuple[Tensor, Tensor, int]:
+def _ends(context: penchant.Context, network: nn.Module, label: int) -> tuple[Tensor, Tensor, int]:
     """Training images of a class, and inputs of other classes moved into it.
 
     Also: which of them are adversarial, and how many were not moved far enough.
@@ -205,12 +197,7 @@ def _ends(
 
 
 @torch.no_grad()
-def _given_class(
-    network: nn.Module,
-    candidates: Tensor,
-    label: int,
-    count: int,
-) -> Tensor:
+def _given_class(network: nn.Module, candidates: Tensor, label: int, count: int) -> Tensor:
     """The first `count` candidates that the network gives the class."""
     # enough of them for a network that is right once in four times
     some = candidates[: 4 * count + 16]
@@ -219,11 +206,7 @@ def _given_class(
     return some[given][:count]
 
 
-def _pairs(
-    points: Tensor,
-    count: int,
-    generator: Generator,
-) -> Tensor:
+def _pairs(points: Tensor, count: int, generator: Generator) -> Tensor:
     """`count` pairs of different points, in random order, (pairs, 2)."""
     every = []
     for first, second in itertools.combinations(range(len(points)), 2):
@@ -263,9 +246,7 @@ def _quantities(rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
 
 
 def _of_connected(
-    ratios: np.ndarray,
-    confirmed: np.ndarray,
-    ends: np.ndarray,
+    ratios: np.ndarray, confirmed: np.ndarray, ends: np.ndarray
 ) -> dict[str, penchant.Quantity]:
     """Lengths of connected paths, and whether they are still connected when seen more finely."""
     count = len(ratios)
@@ -309,12 +290,7 @@ def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
     floor = statistics.binomial_stderr(abs(mean), len(values))
     error = floor if stderr is None else max(floor, stderr)
     return penchant.Quantity(
-        mean,
-        stderr=error,
-        over=OVER,
-        count=len(values),
-        df=_df(ends),
-        null=0.0,
+        mean, stderr=error, over=OVER, count=len(values), df=_df(ends), null=0.0
     )
 
 
@@ -326,11 +302,7 @@ def _test_accuracy(context: penchant.Context, network: nn.Module) -> penchant.Qu
     # what guessing the most frequent class gives
     most_frequent = test.labels.bincount().max()
     return penchant.Quantity(
-        value,
-        stderr=stderr,
-        over="test samples",
-        count=count,
-        null=float(most_frequent) / count,
+        value, stderr=stderr, over="test samples", count=count, null=float(most_frequent) / count
     )
 
 

@@ -70,12 +70,7 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
 
 def _cycles(count: int) -> Tensor:
     """Frequencies of a segment of length 1."""
-    return torch.arange(
-        1,
-        count + 1,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    return torch.arange(1, count + 1, device="cpu", dtype=torch.float64)
 
 
 def measured(context: penchant.Context, indices: range) -> dict[str, Any]:
@@ -124,9 +119,7 @@ def _of_network(context: penchant.Context, network: nn.Module) -> dict[str, Tens
 
 
 def _along(
-    context: penchant.Context,
-    network: nn.Module,
-    chain: piecewise_linear.Chain | None,
+    context: penchant.Context, network: nn.Module, chain: piecewise_linear.Chain | None
 ) -> piecewise_linear.PiecewiseLinear:
     """The network's first output along the segment.
 
@@ -204,11 +197,7 @@ def _in_the_plane(context: penchant.Context, chain: piecewise_linear.Chain) -> d
     return numbers
 
 
-def _decay(
-    context: penchant.Context,
-    k: Tensor,
-    magnitude: Tensor,
-) -> Tensor:
+def _decay(context: penchant.Context, k: Tensor, magnitude: Tensor) -> Tensor:
     """The exponent over the upper frequencies, where the decay is the asymptotic one."""
     first = len(k) // 8
     exponent = decay_exponent(k[first:], magnitude[first:])
@@ -227,11 +216,7 @@ def _spread_cycles(count: int, largest: int) -> Tensor:
 def _number(context: penchant.Context, value: float) -> Tensor:
     """A number as shards return it."""
     number = float(value)
-    return torch.tensor(
-        number,
-        device=context.device,
-        dtype=torch.float64,
-    )
+    return torch.tensor(number, device=context.device, dtype=torch.float64)
 
 
 def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> dict[str, Any]:
@@ -250,10 +235,7 @@ def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> 
     beyond = largest.flip(1)
     share = (beyond > epsilon).double().mean(0)
     stderr = statistics.binomial_stderr(share, len(amplitude))
-    return {
-        "share": share,
-        "share-stderr": stderr,
-    }
+    return {"share": share, "share-stderr": stderr}
 
 
 def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quantity:
@@ -286,11 +268,7 @@ def in_the_box(context: penchant.Context, indices: range) -> dict[str, Any]:
     return {"amplitude": torch.stack(rows)}
 
 
-def _fill(
-    network: nn.Module,
-    clip: float,
-    generator: Generator,
-) -> None:
+def _fill(network: nn.Module, clip: float, generator: Generator) -> None:
     """Parameters sampled uniformly from [-clip, clip], in place."""
     for parameter in network.parameters():
         sampled = torch.rand(parameter.shape, generator=generator, device="cpu")

@@ -14,11 +14,7 @@ from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import FrequencyLearning
 from penchant_spectral_bias.numerics import resolution
-from penchant_spectral_bias.numerics.learnt_share import (
-    first_fit,
-    learnt_share,
-    mean_over_training,
-)
+from penchant_spectral_bias.numerics.learnt_share import first_fit, learnt_share, mean_over_training
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
 from penchant_spectral_bias.numerics.spectral_norms import spectral_norms
 from penchant_spectral_bias.shared.averages import averages, joined, missing, order
@@ -93,19 +89,13 @@ def _items(options: FrequencyLearning, context: penchant.Context) -> list[dict[s
     items = []
     for kind, petals, count in kinds:
         for share in groups(count, context.device):
-            item = {
-                "kind": kind,
-                "petals": petals,
-                "trainings": share,
-            }
+            item = {"kind": kind, "petals": petals, "trainings": share}
             items.append(item)
     return items
 
 
 def _of_kind(
-    kind: str,
-    items: list[dict[str, Any]],
-    shards: list[dict[str, Any]],
+    kind: str, items: list[dict[str, Any]], shards: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The shards of one kind of training."""
     own = []
@@ -231,15 +221,11 @@ def _quantities(
             generator=context.generator("permutations", "order"),
         ),
         "first-fit-rank-correlation": order(
-            never_is_last,
-            frequencies,
-            generator=context.generator("permutations", "fit"),
+            never_is_last, frequencies, generator=context.generator("permutations", "fit")
         ),
         "learnt-frequencies": _learnt_frequencies(options, steps, shares, control),
         "final-loss": penchant.Quantity.of(
-            rows["loss"][:, -1],
-            over="trainings",
-            null=target_variance(options),
+            rows["loss"][:, -1], over="trainings", null=target_variance(options)
         ),
     }
     if control is not None:
@@ -286,9 +272,7 @@ def _learnt_frequencies(
 
 
 def _losses_by_petals(
-    options: FrequencyLearning,
-    items: list[dict[str, Any]],
-    shards: list[dict[str, Any]],
+    options: FrequencyLearning, items: list[dict[str, Any]], shards: list[dict[str, Any]]
 ) -> dict[int, Tensor]:
     """Losses (trainings, steps) on every flower, fewest petals first."""
     losses = {}
@@ -309,10 +293,7 @@ def _petal_arrays(losses: dict[int, Tensor]) -> dict[str, Any]:
     rows = list(losses.values())
     together = torch.stack(rows, dim=1)  # (trainings, petals, steps)
     means = averages({"petal-losses": together})
-    return {
-        "petals": petals,
-        **means,
-    }
+    return {"petals": petals, **means}
 
 
 def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
@@ -321,18 +302,11 @@ def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
     most = losses[max(losses)]
     # at the end of every training
     gains = fewest[:, -1] - most[:, -1]
-    return penchant.Quantity.of(
-        gains,
-        over="trainings",
-        null=0.0,
-    )
+    return penchant.Quantity.of(gains, over="trainings", null=0.0)
 
 
 def _warn_where_not_learnt(
-    options: FrequencyLearning,
-    context: penchant.Context,
-    first: Tensor,
-    steps: list[int],
+    options: FrequencyLearning, context: penchant.Context, first: Tensor, steps: list[int]
 ) -> None:
     count = int(first.isfinite().sum())
     if count < len(options.frequencies):

@@ -109,12 +109,7 @@ def _relative(
     return unperturbed, torch.stack(rows)
 
 
-def _moved(
-    context: penchant.Context,
-    network: nn.Module,
-    inputs: Tensor,
-    training: int,
-) -> Tensor:
+def _moved(context: penchant.Context, network: nn.Module, inputs: Tensor, training: int) -> Tensor:
     """Amplitudes (3, deltas, frequencies): of the mean function, of single ones, by chance."""
     options = context.options
 

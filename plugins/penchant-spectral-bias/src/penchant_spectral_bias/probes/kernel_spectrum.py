@@ -151,11 +151,7 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     }
 
 
-def _noise(
-    context: penchant.Context,
-    training: int,
-    count: int,
-) -> Tensor:
+def _noise(context: penchant.Context, training: int, count: int) -> Tensor:
     """Coefficients of the noise on the eigenvectors, with random signs."""
     options = context.options
     generator = context.generator("signs", training)

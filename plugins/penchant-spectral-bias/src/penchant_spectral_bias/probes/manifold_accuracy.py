@@ -81,11 +81,7 @@ def _cells(options: ManifoldAccuracy, context: penchant.Context) -> list[dict[st
     shares = groups(options.trainings, context.device)
     cells = []
     for petals, frequency in itertools.product(options.petal_counts, options.frequencies):
-        cell = {
-            "petals": petals,
-            "frequency": frequency,
-            "plane": False,
-        }
+        cell = {"petals": petals, "frequency": frequency, "plane": False}
         cells += [{**cell, "trainings": share} for share in shares]
     return cells
 
@@ -99,11 +95,7 @@ def _plane_cells(options: ManifoldAccuracy, context: penchant.Context) -> list[d
         petals = max(options.petal_counts)
     if frequency is None:
         frequency = max(options.frequencies)
-    cell = {
-        "petals": petals,
-        "frequency": frequency,
-        "plane": True,
-    }
+    cell = {"petals": petals, "frequency": frequency, "plane": True}
     shares = groups(options.plane_networks, context.device)
     return [{**cell, "trainings": share} for share in shares]
 
@@ -174,10 +166,7 @@ def _plane_inputs(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
 
 
 def _flower(
-    context: penchant.Context,
-    cell: dict[str, Any],
-    phases: int,
-    shape: Sequence[int] | None = None,
+    context: penchant.Context, cell: dict[str, Any], phases: int, shape: Sequence[int] | None = None
 ) -> Data:
     return on_curve(
         context,
@@ -210,11 +199,7 @@ def _axes(context: penchant.Context, cell: dict[str, Any]) -> Tensor:
 def _grid(count: int, device: torch.device) -> Tensor:
     """Points (count^2, 2) of the square, row by row; rows are the second coordinate."""
     line = _line(count, device)
-    rows, columns = torch.meshgrid(
-        line,
-        line,
-        indexing="ij",
-    )
+    rows, columns = torch.meshgrid(line, line, indexing="ij")
     points = torch.stack([columns, rows], dim=-1)
     return points.reshape(-1, 2)
 
@@ -230,11 +215,7 @@ def _line(count: int, device: torch.device) -> Tensor:
 
 def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict[str, Tensor]:
     """(trainings, petals, frequencies), from the shards of every cell in turn."""
-    shape = (
-        len(options.petal_counts),
-        len(options.frequencies),
-        options.trainings,
-    )
+    shape = (len(options.petal_counts), len(options.frequencies), options.trainings)
     names = ["commonest-share", *(f"{split}-accuracy" for split in SPLITS)]
     accuracies = {}
     for name, values in joined(shards, names).items():
@@ -257,9 +238,7 @@ def _neighbour_accuracies(
     # filled cell by cell
     rows = {name: torch.zeros(shape, device="cpu", dtype=torch.float64) for name in names}
     positions = itertools.product(
-        range(options.trainings),
-        enumerate(options.petal_counts),
-        enumerate(options.frequencies),
+        range(options.trainings), enumerate(options.petal_counts), enumerate(options.frequencies)
     )
     for phases, (row, petals), (column, frequency) in positions:
         cell = {"petals": petals, "frequency": frequency}
@@ -382,9 +361,7 @@ def _plane(
 
 
 def _neighbour_spectra(
-    options: ManifoldAccuracy,
-    context: penchant.Context,
-    cell: dict[str, Any],
+    options: ManifoldAccuracy, context: penchant.Context, cell: dict[str, Any]
 ) -> Tensor:
     """Zeta of the probability of nearest neighbours, (phases, K, frequencies)."""
     count = options.grid_points

@@ -39,10 +39,7 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     quantities = _quantities(losses, variance)
     for name in names:
         warn_above_constant(context, quantities[name].value, variance, f"training ({name})")
-    nulls = {
-        "reconstruction-error": float(of_encoder["image-variance"].mean()),
-        "norm-ratio": 1.0,
-    }
+    nulls = {"reconstruction-error": float(of_encoder["image-variance"].mean()), "norm-ratio": 1.0}
     for name, null in nulls.items():
         quantities[name] = penchant.Quantity.of(of_encoder[name], over="trainings", null=null)
     return penchant.Result(

@@ -94,10 +94,7 @@ def trained(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
 
 @torch.no_grad()
 def _slopes(
-    context: penchant.Context,
-    training: OneByOne | Stacked,
-    inputs: Tensor,
-    final: Tensor,
+    context: penchant.Context, training: OneByOne | Stacked, inputs: Tensor, final: Tensor
 ) -> dict[str, Tensor]:
     """Slopes along the line at the end: exact for chains, else between neighbouring samples."""
     start, last = inputs[0].flatten(), inputs[-1].flatten()

@@ -70,11 +70,7 @@ def _grid(options: TargetNoise) -> tuple[int, int, int]:
     return 2, amplitudes, frequencies
 
 
-def _by_noise(
-    options: TargetNoise,
-    losses: dict[str, Tensor],
-    best: Tensor,
-) -> dict[str, Tensor]:
+def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> dict[str, Tensor]:
     """What is averaged over trainings, which come first; the first kind is no noise."""
     means = {}
     grid = _grid(options)
@@ -92,20 +88,12 @@ def _by_noise(
 
 def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
     """No noise; every amplitude and frequency; the same permuted among samples."""
-    without: dict[str, Any] = {
-        "amplitude": 0.0,
-        "frequency": 0.0,
-        "shuffled": False,
-    }
+    without: dict[str, Any] = {"amplitude": 0.0, "frequency": 0.0, "shuffled": False}
     kinds = [without]
     for shuffled in (False, True):
         for amplitude in options.noise_amplitudes:
             for frequency in options.noise_frequencies:
-                kind = {
-                    "amplitude": amplitude,
-                    "frequency": frequency,
-                    "shuffled": shuffled,
-                }
+                kind = {"amplitude": amplitude, "frequency": frequency, "shuffled": shuffled}
                 kinds.append(kind)
     return kinds
 
@@ -117,10 +105,7 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
     clean = clean_samples(context, training)
     generator = context.generator("validation", training)
     held_out = two_classes(
-        context.data.test,
-        options.chosen_classes,
-        options.test_samples,
-        generator,
+        context.data.test, options.chosen_classes, options.test_samples, generator
     )
 
     # the wave, or its values permuted among samples
@@ -158,9 +143,7 @@ def radial_wave(inputs: Tensor, frequency: float) -> Tensor:
 
 
 def _quantities(
-    options: TargetNoise,
-    best: Tensor,
-    variance: float,
+    options: TargetNoise, best: Tensor, variance: float
 ) -> dict[str, penchant.Quantity]:
     """Of best losses (kinds, trainings)."""
     frequencies, amplitudes = options.noise_frequencies, options.noise_amplitudes

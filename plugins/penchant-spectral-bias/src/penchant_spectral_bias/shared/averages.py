@@ -50,12 +50,7 @@ def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
     return arrays
 
 
-def order(
-    values: Tensor,
-    positions: Tensor,
-    *,
-    generator: Generator,
-) -> penchant.Quantity:
+def order(values: Tensor, positions: Tensor, *, generator: Generator) -> penchant.Quantity:
     """The mean rank correlation of trainings with the positions; missing without ranks."""
     order = rank_order(values, positions, generator=generator)
     if order is None:

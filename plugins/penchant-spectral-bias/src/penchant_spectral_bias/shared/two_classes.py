@@ -54,12 +54,7 @@ def clean_samples(context: penchant.Context, training: int) -> Samples:
     """The samples of one training, with clean targets."""
     options = context.options
     generator = context.generator("samples", training)
-    return two_classes(
-        context.data.train,
-        options.chosen_classes,
-        options.samples,
-        generator,
-    )
+    return two_classes(context.data.train, options.chosen_classes, options.samples, generator)
 
 
 def evaluated_steps(context: penchant.Context) -> list[int]:

@@ -19,10 +19,7 @@ from penchant_spectral_bias.shared.one_output import network_of_one_output
 def wave(context: penchant.Context, training: int, petals: int | None) -> Data:
     """The wave with the phases of one training, on a line (no petals at all) or on a flower."""
     options = context.options
-    settings: dict[str, Any] = {
-        "frequencies": options.frequencies,
-        "draw": training,
-    }
+    settings: dict[str, Any] = {"frequencies": options.frequencies, "draw": training}
     # the dataset knows what no amplitudes are
     if options.amplitudes is not None:
         settings["amplitudes"] = options.amplitudes

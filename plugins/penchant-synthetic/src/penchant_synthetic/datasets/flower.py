@@ -24,23 +24,14 @@ def load(options: Flower, generator: Generator) -> Data:
     # The curve, embedded in the input.
     flower = curve(arguments, options.petals)
     inputs, convention = embed(flower, options.input_shape, options.embedding, for_embedding)
-    conventions = {
-        "phases": f"draw {options.draw}",
-        "grid": GRID,
-        "embedding": convention,
-    }
+    conventions = {"phases": f"draw {options.draw}", "grid": GRID, "embedding": convention}
     if options.binary:
         labels = (values > options.threshold).long()
         conventions["labels"] = f"1 where the wave is above {options.threshold:g}"
     else:
         labels = values.float()
     train, test = splits(inputs, labels)
-    return Data(
-        train,
-        test,
-        classes=2 if options.binary else 0,
-        conventions=conventions,
-    )
+    return Data(train, test, classes=2 if options.binary else 0, conventions=conventions)
 
 
 def curve(positions: Tensor, petals: int) -> Tensor:

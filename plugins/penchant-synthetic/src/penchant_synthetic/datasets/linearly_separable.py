@@ -22,10 +22,7 @@ def load(options: LinearlySeparable, generator: Generator) -> Data:
     """Target of the dataset `linearly-separable`."""
     for_basis, for_train, for_test = streams(generator, 3)
     direction, origin = _direction(options, for_basis)
-    conventions = {
-        "margin": f"{options.margin}: {MARGINS[options.margin]}",
-        "direction": origin,
-    }
+    conventions = {"margin": f"{options.margin}: {MARGINS[options.margin]}", "direction": origin}
     return Data(
         train=_draw(options.train, direction, options, for_train),
         test=_draw(options.test, direction, options, for_test),

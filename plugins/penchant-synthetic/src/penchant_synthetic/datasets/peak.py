@@ -25,9 +25,5 @@ def load(options: Peak, generator: Generator) -> Data:
         train,
         test,
         classes=0,
-        conventions={
-            "peak": "one point of the grid",
-            "grid": GRID,
-            "embedding": convention,
-        },
+        conventions={"peak": "one point of the grid", "grid": GRID, "embedding": convention},
     )

@@ -26,9 +26,5 @@ def load(options: Sinusoids, generator: Generator) -> Data:
         train,
         test,
         classes=0,
-        conventions={
-            "phases": f"draw {options.draw}",
-            "grid": GRID,
-            "embedding": convention,
-        },
+        conventions={"phases": f"draw {options.draw}", "grid": GRID, "embedding": convention},
     )

@@ -41,12 +41,7 @@ def embed(
 
 def _beside_zeros(coordinates: Tensor, values: int) -> Tensor:
     count, dimensions = coordinates.shape
-    zeros = torch.zeros(
-        count,
-        values - dimensions,
-        device="cpu",
-        dtype=coordinates.dtype,
-    )
+    zeros = torch.zeros(count, values - dimensions, device="cpu", dtype=coordinates.dtype)
     return torch.cat([coordinates, zeros], dim=1)
 
 

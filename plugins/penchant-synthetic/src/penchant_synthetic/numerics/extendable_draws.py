@@ -54,10 +54,4 @@ def _blocks(
     """Whole blocks of rows, at least `count` of them: one draw of 20 numbers is not two of 10."""
     needed = -(-count // BLOCK)
     for _ in range(needed):
-        yield draw(
-            BLOCK,
-            width,
-            generator=generator,
-            device="cpu",
-            dtype=torch.float32,
-        )
+        yield draw(BLOCK, width, generator=generator, device="cpu", dtype=torch.float32)

@@ -55,7 +55,7 @@ class Complexity(penchant.Probe):
         **{
             f"rank-correlation-{name}": f"of the gap with the {about}"
             for name, about in MEASURES.items()
-        },
+        }
     }
     arrays = {
         "widths": "units of hidden layers",
@@ -100,10 +100,7 @@ class Complexity(penchant.Probe):
         (16, 64, 256), "units of hidden layers, or the `width` of an architecture", at_least=1
     )
     noise_shares: tuple[float, ...] = penchant.option(
-        (0.0,),
-        "shares of training labels replaced by uniformly random ones",
-        at_least=0,
-        at_most=1,
+        (0.0,), "shares of training labels replaced by uniformly random ones", at_least=0, at_most=1
     )
     trainings: int = penchant.option(3, "trainings of each setting", at_least=2)
     samples: int = penchant.option(100, "training samples for the trace of the kernel", at_least=2)

@@ -67,7 +67,7 @@ class TangentKernel(penchant.Probe):
         "quick": {
             "samples": 60,
             "training": {"epochs": 40, "batch": 50, "learning_rate": 0.02, "momentum": 0.9},
-        },
+        }
     }
 
     samples: int = penchant.option(

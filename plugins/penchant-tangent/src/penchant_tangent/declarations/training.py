@@ -142,10 +142,7 @@ class TangentTraining(penchant.Probe):
         None, "training steps at which to evaluate, instead of log-spaced ones", at_least=0
     )
     noise_shares: tuple[float, ...] = penchant.option(
-        (0.0,),
-        "shares of training labels replaced by uniformly random ones",
-        at_least=0,
-        at_most=1,
+        (0.0,), "shares of training labels replaced by uniformly random ones", at_least=0, at_most=1
     )
     easy_samples: int | None = penchant.option(
         None, "ordinary training samples; None: all", at_least=4

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import (
-    BLUE,
-    FAINT,
-    GREY,
-    RED,
-    captioned,
-    log_ticks,
-    palette,
-)
+from penchant_numerics.pictures import BLUE, FAINT, GREY, RED, captioned, log_ticks, palette
 
 from penchant_tangent.shared.legends import legend_beside
 
@@ -34,10 +26,7 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Bounds beside the test error, and where the solutions lie."""
-    return {
-        "bounds": _bounds(result),
-        "solutions": _solutions(result),
-    }
+    return {"bounds": _bounds(result), "solutions": _solutions(result)}
 
 
 def _bounds(result: penchant.Result) -> Figure:

@@ -80,11 +80,7 @@ def _correlation(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Measures of complexity and the generalisation gap")
 
 
-def _along(
-    result: penchant.Result,
-    axis: str,
-    label: str,
-) -> Figure:
+def _along(result: penchant.Result, axis: str, label: str) -> Figure:
     """Measures over their largest value along one axis, the mean over the other (figure 4.6)."""
     figure = Figure(figsize=(7, 4), layout="constrained")
     panel = figure.subplots()
@@ -112,11 +108,4 @@ def _share_of_largest(
 ) -> None:
     """A measure on the scale of all others; the first is that of the thesis."""
     width = 2.4 if name == MEASURES[0] else 1.2
-    panel.plot(
-        positions,
-        values / values.max(),
-        "o-",
-        color=colour,
-        linewidth=width,
-        label=name,
-    )
+    panel.plot(positions, values / values.max(), "o-", color=colour, linewidth=width, label=name)

@@ -26,10 +26,7 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Errors along the steps, and what SuperNat makes of the features."""
-    return {
-        "errors": _errors(result),
-        "features": _features(result),
-    }
+    return {"errors": _errors(result), "features": _features(result)}
 
 
 def _errors(result: penchant.Result) -> Figure:
@@ -48,14 +45,7 @@ def _errors(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Gradient descent and SuperNat")
 
 
-def _curve(
-    panel: Axes,
-    result: penchant.Result,
-    name: str,
-    *,
-    label: str,
-    colour: str,
-) -> None:
+def _curve(panel: Axes, result: penchant.Result, name: str, *, label: str, colour: str) -> None:
     """Mean errors with a band of their standard error."""
     steps = result.arrays["steps"]
     values = result.arrays[name]

@@ -42,13 +42,7 @@ def _plane(result: penchant.Result) -> Figure:
             picture = functions[row, position].reshape(side, side)
             # zero is white in every panel
             limit = np.abs(picture).max()
-            panel.imshow(
-                picture,
-                cmap="RdBu",
-                vmin=-limit,
-                vmax=limit,
-                origin="lower",
-            )
+            panel.imshow(picture, cmap="RdBu", vmin=-limit, vmax=limit, origin="lower")
             panel.set(xticks=[], yticks=[])
             if row == 0:
                 panel.set_title(f"j = {position}", fontsize=8)

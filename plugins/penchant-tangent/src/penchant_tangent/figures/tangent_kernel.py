@@ -26,10 +26,7 @@ def headline(result: penchant.Result) -> str | None:
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """The spectrum with its trace ratios, and the alignment of every layer."""
-    return {
-        "spectrum": _spectrum(result),
-        "layers": _layers(result),
-    }
+    return {"spectrum": _spectrum(result), "layers": _layers(result)}
 
 
 def _spectrum(result: penchant.Result) -> Figure:
@@ -98,10 +95,4 @@ def _layers(result: penchant.Result) -> Figure:
 def _name_layers(panel: Axes, names: tuple[str, ...]) -> None:
     """Layers along the axis, by name."""
     panel.set_xlabel("layer")
-    panel.set_xticks(
-        range(len(names)),
-        names,
-        rotation=60,
-        ha="right",
-        fontsize=7,
-    )
+    panel.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)

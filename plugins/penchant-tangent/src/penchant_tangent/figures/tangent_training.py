@@ -31,13 +31,7 @@ def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
     width = 3.4 * len(shares) + 2.2
     height = 2.1 * rows + 0.6
     figure = Figure(figsize=(width, height), layout="constrained")
-    grid = figure.subplots(
-        rows,
-        len(shares),
-        squeeze=False,
-        sharex=True,
-        sharey="row",
-    )
+    grid = figure.subplots(rows, len(shares), squeeze=False, sharex=True, sharey="row")
     for share, panel in zip(shares, grid[0]):
         panel.set_title(f"{100 * share:g} % random labels", fontsize=9)
     for panel in grid[-1]:
@@ -66,14 +60,7 @@ def _line(
     # the band is one standard error on either side
     steps = result.arrays["steps"]
     panel.plot(steps, values, color=color, **style)
-    panel.fill_between(
-        steps,
-        values - errors,
-        values + errors,
-        color=color,
-        alpha=0.2,
-        linewidth=0,
-    )
+    panel.fill_between(steps, values - errors, values + errors, color=color, alpha=0.2, linewidth=0)
 
 
 def _spectrum(result: penchant.Result) -> Figure:
@@ -197,14 +184,7 @@ def _difficult(result: penchant.Result) -> Figure:
 
             # labels in random order
             null = result.arrays[f"{split}-cka-null"][position]
-            cka.plot(
-                steps,
-                null,
-                ":",
-                color=colour,
-                alpha=0.7,
-                label=f"{label}, null",
-            )
+            cka.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{label}, null")
 
     # what is shown
     grid[0, 0].set_ylabel("CKA")

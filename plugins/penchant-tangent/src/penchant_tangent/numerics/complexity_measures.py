@@ -106,12 +106,7 @@ def path_norm(network: nn.Module, shape: tuple[int, ...]) -> float:
     for name, value in network.named_parameters():
         squares[name] = value.double().square()
     first = next(iter(squares.values()))
-    ones = torch.ones(
-        1,
-        *shape,
-        device=first.device,
-        dtype=first.dtype,
-    )
+    ones = torch.ones(1, *shape, device=first.device, dtype=first.dtype)
     outputs = functional_call(network, squares, (ones,))
     return math.sqrt(float(outputs.sum()))
 
@@ -121,10 +116,7 @@ def fisher_rao(network: nn.Module, samples: Samples) -> float:
     outputs = Outputs(network)
     values = [value.detach() for value in outputs.values]
     w = outputs.layout.join(values)
-    chunks = zip(
-        samples.inputs.split(CHUNK),
-        samples.labels.split(CHUNK),
-    )
+    chunks = zip(samples.inputs.split(CHUNK), samples.labels.split(CHUNK))
     squares = []
     for inputs, labels in chunks:
         line = linearise(outputs, inputs)
@@ -152,12 +144,7 @@ def margins(outputs: Tensor, labels: Tensor) -> Tensor:
     return (own - others).double()
 
 
-def margin(
-    outputs: Tensor,
-    labels: Tensor,
-    *,
-    share: float = 0.1,
-) -> float:
+def margin(outputs: Tensor, labels: Tensor, *, share: float = 0.1) -> float:
     """The margin that this share of samples does not reach.
 
     >>> outputs = torch.tensor([[3.0, 1.0], [0.0, 1.0]], device="cpu")

@@ -27,13 +27,7 @@ class Summary(NamedTuple):
     numbers: dict[str, float]
 
 
-def summarise(
-    K: Tensor,
-    targets: Tensor,
-    *,
-    centring: str,
-    ratios: Sequence[int],
-) -> Summary:
+def summarise(K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int]) -> Summary:
     """Summarise a kernel.
 
     Args:
@@ -64,11 +58,7 @@ def summarise(
 
 
 def even_spectrum(
-    samples: int,
-    outputs: int,
-    *,
-    centring: str,
-    ratios: Sequence[int],
+    samples: int, outputs: int, *, centring: str, ratios: Sequence[int]
 ) -> dict[str, float]:
     """What a kernel that prefers no direction gives: equal eigenvalues, but for centring.
 
@@ -122,12 +112,7 @@ def negative_share(eigenvalues: Tensor) -> float:
     return float(negative / size)
 
 
-def without_groups(
-    count: int,
-    groups: int,
-    *,
-    device: torch.device,
-) -> Iterator[Tensor]:
+def without_groups(count: int, groups: int, *, device: torch.device) -> Iterator[Tensor]:
     """The samples that stay where one of `groups` groups is left out, for each of them."""
     positions = torch.arange(count, device=device)
     own = positions % groups
@@ -136,12 +121,7 @@ def without_groups(
         yield positions[others]
 
 
-def among(
-    K: Tensor,
-    chosen: Tensor,
-    *,
-    outputs: int,
-) -> Tensor:
+def among(K: Tensor, chosen: Tensor, *, outputs: int) -> Tensor:
     """The kernel (m C, m C) among some samples of a kernel (n C, n C)."""
     samples = len(K) // outputs
     four = K.reshape(samples, outputs, samples, outputs)
@@ -154,12 +134,7 @@ def among(
 
 
 def summary_stderr(
-    K: Tensor,
-    targets: Tensor,
-    *,
-    centring: str,
-    ratios: Sequence[int],
-    groups: int,
+    K: Tensor, targets: Tensor, *, centring: str, ratios: Sequence[int], groups: int
 ) -> dict[str, float]:
     """Standard errors over samples of what `summarise` tells, by the jackknife.
 
@@ -178,12 +153,7 @@ def summary_stderr(
     for chosen in without_groups(count, groups, device=K.device):
         block = among(K, chosen, outputs=outputs)
         fewer = [_within(k, len(chosen), count, outputs) for k in ratios]
-        summary = summarise(
-            block,
-            targets[chosen],
-            centring=centring,
-            ratios=fewer,
-        )
+        summary = summarise(block, targets[chosen], centring=centring, ratios=fewer)
         numbers = summary.numbers
         for k, own in zip(ratios, fewer):
             replicates.setdefault(f"trace-ratio-{k}", []).append(numbers[f"trace-ratio-{own}"])
@@ -200,12 +170,7 @@ def summary_stderr(
     return errors
 
 
-def _within(
-    k: int,
-    left: int,
-    count: int,
-    outputs: int,
-) -> int:
+def _within(k: int, left: int, count: int, outputs: int) -> int:
     """Leading eigenvalues of fewer samples that stand for the k leading ones of all.
 
     The same number, but for those that fewer samples do not have: all of these together are 1
@@ -225,11 +190,7 @@ class LayerSummary(NamedTuple):
 
 
 def summarise_layers(
-    kernels: Mapping[str, Tensor],
-    targets: Tensor,
-    *,
-    centring: str,
-    groups: int,
+    kernels: Mapping[str, Tensor], targets: Tensor, *, centring: str, groups: int
 ) -> LayerSummary:
     """Alignment and trace of the kernels of layers.
 
@@ -257,11 +218,7 @@ def summarise_layers(
 
 
 def _layer_numbers(
-    kernels: Mapping[str, Tensor],
-    targets: Tensor,
-    chosen: Tensor,
-    *,
-    centring: str,
+    kernels: Mapping[str, Tensor], targets: Tensor, chosen: Tensor, *, centring: str
 ) -> np.ndarray:
     """Alignment and trace (2, layers) among some samples; traces are scaled up to all."""
     count, outputs = targets.shape

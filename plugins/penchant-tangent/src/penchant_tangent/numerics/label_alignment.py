@@ -65,12 +65,7 @@ def alignment(K: Tensor, targets: Tensor) -> Tensor:
 def permuted(targets: Tensor, *, generator: Generator, draws: int) -> Tensor:
     """Targets (n, C) in `draws` random orders, (draws, n, C); sampled on the CPU."""
     # sorting random keys makes orders that are all equally likely
-    keys = torch.rand(
-        draws,
-        len(targets),
-        generator=generator,
-        device="cpu",
-    )
+    keys = torch.rand(draws, len(targets), generator=generator, device="cpu")
     orders = keys.argsort(1)
     return targets[orders.to(targets.device)]
 

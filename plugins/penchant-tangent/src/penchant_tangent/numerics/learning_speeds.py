@@ -47,11 +47,7 @@ def learning_speeds(
     with torch.enable_grad():
         before = outputs(leaves, inputs)
         value = loss(before, labels)
-        gradients = torch.autograd.grad(
-            value,
-            [before, *leaves],
-            materialize_grads=True,
-        )
+        gradients = torch.autograd.grad(value, [before, *leaves], materialize_grads=True)
     by_outputs, *by_parameters = gradients
 
     # a real step
@@ -67,7 +63,4 @@ def learning_speeds(
     values, vectors = torch.linalg.eigh(K.double())
     values, vectors = values.flip(0), vectors.flip(1)
     slopes = vectors.T @ by_outputs.double().flatten()
-    return Speeds(
-        expected=-values * slopes,
-        measured=vectors.T @ measured,
-    )
+    return Speeds(expected=-values * slopes, measured=vectors.T @ measured)

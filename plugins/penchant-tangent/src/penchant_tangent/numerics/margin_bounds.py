@@ -35,13 +35,7 @@ def two_class_complexity(complexity: float, gamma: float) -> float:
     return complexity / gamma
 
 
-def multiclass_complexity(
-    root_traces: float,
-    *,
-    classes: int,
-    samples: int,
-    gamma: float,
-) -> float:
+def multiclass_complexity(root_traces: float, *, classes: int, samples: int, gamma: float) -> float:
     """(60): the losses' complexity, from M sqrt(tr K) or its sum along a way.
 
     Args:

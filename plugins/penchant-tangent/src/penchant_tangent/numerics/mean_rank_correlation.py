@@ -32,11 +32,7 @@ class MeanRankCorrelation(NamedTuple):
 
 
 def mean_rank_correlation(
-    x: np.ndarray,
-    y: np.ndarray,
-    *,
-    generator: Generator,
-    permutations: int = 999,
+    x: np.ndarray, y: np.ndarray, *, generator: Generator, permutations: int = 999
 ) -> MeanRankCorrelation:
     """Rank correlations over positions, repetition by repetition.
 

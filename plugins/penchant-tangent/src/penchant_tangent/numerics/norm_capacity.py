@@ -52,12 +52,7 @@ def random_features(points: Tensor, *, count: int, gamma: float, generator: Gene
 
 
 def ball(
-    values: Tensor,
-    vectors: Tensor,
-    y: Tensor,
-    *,
-    rescaling: Tensor | None,
-    signs: Tensor,
+    values: Tensor, vectors: Tensor, y: Tensor, *, rescaling: Tensor | None, signs: Tensor
 ) -> Ball:
     """The ball of a norm that just holds the interpolator.
 
@@ -109,11 +104,7 @@ def with_two_signs(psi: Tensor, share: float = 0.1) -> int:
     return int(fitting[0])
 
 
-def optimal_rescaling(
-    values: Tensor,
-    vectors: Tensor,
-    y: Tensor,
-) -> Tensor:
+def optimal_rescaling(values: Tensor, vectors: Tensor, y: Tensor) -> Tensor:
     """nu_j = lambda_j / |u_j . y|, which makes the bound smallest."""
     along = (vectors.T @ y).abs()
     # a direction that labels do not have costs nothing, whatever its scale

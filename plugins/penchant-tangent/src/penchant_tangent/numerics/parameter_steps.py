@@ -16,10 +16,7 @@ CHUNK = 10  # directions that are held at once: a network may have many paramete
 
 
 def singular_directions(
-    outputs: Outputs,
-    inputs: Tensor,
-    values: Tensor,
-    vectors: Tensor,
+    outputs: Outputs, inputs: Tensor, values: Tensor, vectors: Tensor
 ) -> Iterator[Tensor]:
     """Right singular vectors (P,), one after another.
 
@@ -54,10 +51,7 @@ def random_directions(outputs: Outputs, count: int, generator: Generator) -> Ite
     for _ in range(count):
         # normal numbers have no preferred direction
         sampled = torch.randn(
-            layout.size,
-            generator=generator,
-            device="cpu",
-            dtype=torch.float32,
+            layout.size, generator=generator, device="cpu", dtype=torch.float32
         ).to(layout.dtype)
         unit = sampled / sampled.norm()
         yield unit.to(layout.device)

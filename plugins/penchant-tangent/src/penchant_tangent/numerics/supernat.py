@@ -24,13 +24,7 @@ class Descent(NamedTuple):
 
 
 def descend(
-    values: Tensor,
-    vectors: Tensor,
-    y: Tensor,
-    *,
-    steps: int,
-    rate: float,
-    stretch: bool,
+    values: Tensor, vectors: Tensor, y: Tensor, *, steps: int, rate: float, stretch: bool
 ) -> Descent:
     """Fit y by gradient descent, or by SuperNat.
 
@@ -87,12 +81,7 @@ def noisy_problem(*, train: int, inputs: int, noise: float, generator: Generator
     """
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(
-            *shape,
-            generator=generator,
-            device="cpu",
-            dtype=torch.float64,
-        )
+        return torch.randn(*shape, generator=generator, device="cpu", dtype=torch.float64)
 
     # features
     signal = normal(train)
@@ -116,10 +105,7 @@ def population_errors(weights: Tensor) -> Tensor:
 
 
 def positive_part(
-    values: Tensor,
-    vectors: Tensor,
-    *,
-    dtype: torch.dtype | None = None,
+    values: Tensor, vectors: Tensor, *, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, Tensor]:
     """Eigenpairs whose eigenvalues are not zero to rounding, descending.
 

@@ -44,10 +44,7 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
     """Training sets, several per shard."""
     features, eigenvector = all_features(options, context)
     shards = context.map(
-        of_draws,
-        networks=options.training_sets,
-        shard_size=SHARD_SIZE,
-        shared=features._asdict(),
+        of_draws, networks=options.training_sets, shard_size=SHARD_SIZE, shared=features._asdict()
     )
 
     # (draws, scalings, ...) by name
@@ -81,10 +78,7 @@ def all_features(options: Capacity, context: penchant.Context) -> tuple[Features
     )
     generator = torch.Generator(device="cpu").manual_seed(options.features_seed)
     features = random_features(
-        points,
-        count=options.features,
-        gamma=options.gamma,
-        generator=generator,
+        points, count=options.features, gamma=options.gamma, generator=generator
     )
 
     # in the eigenvectors of their kernel
@@ -119,12 +113,7 @@ def _of_a_draw(context: penchant.Context, features: Features, draw: int) -> dict
     # which points it has, and random signs for them
     generator = context.generator("draw", draw)
     order = torch.randperm(options.grid_points, generator=generator, device="cpu")
-    coins = torch.randint(
-        2,
-        (options.signs, options.train),
-        generator=generator,
-        device="cpu",
-    )
+    coins = torch.randint(2, (options.signs, options.train), generator=generator, device="cpu")
     signs = 2.0 * coins - 1.0
     signs = signs.double().to(device)
     order = order.to(device)
@@ -142,11 +131,7 @@ def _of_a_draw(context: penchant.Context, features: Features, draw: int) -> dict
 
 
 def _at_a_scaling(
-    context: penchant.Context,
-    features: Features,
-    order: Tensor,
-    signs: Tensor,
-    scaling: float,
+    context: penchant.Context, features: Features, order: Tensor, signs: Tensor, scaling: float
 ) -> dict[str, Any]:
     """Numbers of one training set with rescaled features."""
     options = context.options
@@ -198,12 +183,7 @@ def _shown(solution: Tensor) -> list[float]:
     return solution[positions].tolist()
 
 
-def _balls(
-    values: Tensor,
-    vectors: Tensor,
-    y: Tensor,
-    signs: Tensor,
-) -> dict[str, float]:
+def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[str, float]:
     """Two balls that hold the interpolator."""
     best = optimal_rescaling(values, vectors, y)
     rescalings = (None, best)
@@ -278,8 +258,6 @@ def _order(
     if not any(vary):
         return None
     correlation = mean_rank_correlation(
-        bounds[vary],
-        errors[vary],
-        generator=context.generator("order"),
+        bounds[vary], errors[vary], generator=context.generator("order")
     )
     return penchant.Quantity.of(correlation.values, over="draws", null=correlation.null())

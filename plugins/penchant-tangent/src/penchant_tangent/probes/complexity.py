@@ -146,10 +146,7 @@ def _error_bound(complexity: float, traced: int, classes: int, own_margins: Tens
     """(38) with (60) for the way: `complexity` has the traces of some of the training samples."""
     samples = len(own_margins)
     losses = multiclass_complexity(
-        complexity * math.sqrt(samples / traced),
-        classes=classes,
-        samples=samples,
-        gamma=MARGIN,
+        complexity * math.sqrt(samples / traced), classes=classes, samples=samples, gamma=MARGIN
     )
     return error_bound(ramp_loss(own_margins, MARGIN), losses, samples)
 
@@ -198,9 +195,7 @@ def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
     quantities = {}
     for name in MEASURES:
         order = statistics.rank_correlation(
-            arrays[name].ravel(),
-            gaps,
-            generator=context.generator("order", name),
+            arrays[name].ravel(), gaps, generator=context.generator("order", name)
         )
         quantities[f"rank-correlation-{name}"] = penchant.Quantity(
             **order.fields(), over="settings"

@@ -78,12 +78,7 @@ def _moved_arrays(
     pairs = torch.linalg.eigh(K.double())
     values, vectors = positive_part(*pairs, dtype=K.dtype)
     count = min(requested, len(values))
-    leading = singular_directions(
-        outputs,
-        train,
-        values[:count],
-        vectors[:, :count],
-    )
+    leading = singular_directions(outputs, train, values[:count], vectors[:, :count])
 
     # and as many at random
     generator = context.generator("random directions")
@@ -97,12 +92,7 @@ def _moved_arrays(
     }
 
 
-def _changes(
-    name: str,
-    directions: Iterator[Tensor],
-    moved: Moved,
-    epsilon: float,
-) -> Arrays:
+def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: float) -> Arrays:
     """Changes of outputs on both sets of samples, with errors over samples."""
     rows = []
     for direction in directions:
@@ -132,17 +122,11 @@ def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]
     away = np.abs(arrays["singular-changes-train"] / predicted - 1)
     return {
         "leading-change": penchant.Quantity(
-            first,
-            stderr=error,
-            over="test samples",
-            **null_of(arrays["random-changes"]),
+            first, stderr=error, over="test samples", **null_of(arrays["random-changes"])
         ),
         "random-change": mean,
         "leading-ratio": penchant.Quantity(
-            ratio,
-            stderr=ratio * relative,
-            over="test samples and random directions",
-            null=1.0,
+            ratio, stderr=ratio * relative, over="test samples and random directions", null=1.0
         ),
         "random-change-train": _root_mean_square(arrays["random-changes-train"], null=expected),
         "random-change-expected": penchant.Quantity(expected, exact=True),

@@ -105,10 +105,7 @@ def fit_networks(context: penchant.Context, number: int) -> dict[str, Tensor]:
     y = (goal - mean).flatten()
     expected = (targets(test, context) - mean).flatten()
     noise = torch.randn(
-        len(y),
-        generator=context.generator("noise", number),
-        device="cpu",
-        dtype=torch.float64,
+        len(y), generator=context.generator("noise", number), device="cpu", dtype=torch.float64
     )
     y = y + noise.to(y.device) * options.noise**0.5
 
@@ -148,10 +145,7 @@ def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
     """The end and the best of every training, and what the two ways differ by."""
     descent = values["test-error-gradient-descent"]
     supernat = values["test-error-supernat"]
-    ends = {
-        "final": (descent[:, -1], supernat[:, -1]),
-        "lowest": (descent.min(1), supernat.min(1)),
-    }
+    ends = {"final": (descent[:, -1], supernat[:, -1]), "lowest": (descent.min(1), supernat.min(1))}
     quantities = {}
     # both begin at zero
     before = float(descent[:, 0].mean())

@@ -77,11 +77,7 @@ def grid(context: penchant.Context) -> Tensor:
     flat = inputs.flatten(1)
     low, high = float(flat.min()), float(flat.max())
     line = torch.linspace(
-        low,
-        high,
-        context.options.grid_points,
-        device=inputs.device,
-        dtype=inputs.dtype,
+        low, high, context.options.grid_points, device=inputs.device, dtype=inputs.dtype
     )
     if flat.shape[1] == 1:
         return line.reshape(-1, *inputs.shape[1:])
@@ -127,11 +123,7 @@ def in_double(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network).double()
 
 
-def _evaluate(
-    network: nn.Module,
-    points: Tensor,
-    context: penchant.Context,
-) -> Evaluation:
+def _evaluate(network: nn.Module, points: Tensor, context: penchant.Context) -> Evaluation:
     """Leading eigenfunctions on the grid, and what they hold of the labels."""
     options = context.options
     train = context.data.train
@@ -185,19 +177,12 @@ def _speeds(network: nn.Module, context: penchant.Context) -> Any:
     rate = context.options.step * len(K) / largest
     assert context.training is not None  # the probe needs one
     return learning_speeds(
-        Outputs(network),
-        inputs,
-        labels,
-        K,
-        loss=loss_function(context.training.loss),
-        rate=rate,
+        Outputs(network), inputs, labels, K, loss=loss_function(context.training.loss), rate=rate
     )
 
 
 def _quantities(
-    shards: list[dict[str, Any]],
-    options: TangentEigenfunctions,
-    context: penchant.Context,
+    shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Ratios and shares at every evaluation, over trainings."""
     values = _stacked(shards, "eigenvalues")
@@ -211,9 +196,7 @@ def _quantities(
         ratios = own[:, -1] / own[:, 0]
         quantities[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings", null=1.0)
         quantities[f"label-share-{step}"] = penchant.Quantity.of(
-            shares[:, position],
-            over="trainings",
-            null=null,
+            shares[:, position], over="trainings", null=null
         )
 
     # lemma 4.1, and frequencies where there are any
@@ -254,11 +237,7 @@ def _order(functions: np.ndarray, context: penchant.Context) -> penchant.Quantit
     frequencies = mean_frequencies(functions)
     indices = np.broadcast_to(np.arange(frequencies.shape[1]), frequencies.shape)
     correlation = mean_rank_correlation(indices, frequencies, generator=context.generator("order"))
-    quantity = penchant.Quantity.of(
-        correlation.values,
-        over="trainings",
-        null=correlation.null(),
-    )
+    quantity = penchant.Quantity.of(correlation.values, over="trainings", null=correlation.null())
     trainings, count = frequencies.shape
     step = 12 / (count * (count**2 - 1))
     rounding = step / (12 * trainings) ** 0.5

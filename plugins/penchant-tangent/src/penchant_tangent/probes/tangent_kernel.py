@@ -85,11 +85,7 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Numbers of the whole kernel with errors over samples, and their nulls."""
     errors = summary_stderr(
-        K,
-        goal,
-        centring=options.centring,
-        ratios=options.ratios,
-        groups=options.groups,
+        K, goal, centring=options.centring, ratios=options.ratios, groups=options.groups
     )
     nulls = _nulls(K.double(), orders, summary, options.centring)
     even = even_spectrum(*goal.shape, centring=options.centring, ratios=options.ratios)
@@ -131,12 +127,7 @@ def _layers(
     kernels: dict[str, Tensor], goal: Tensor, options: TangentKernel
 ) -> dict[str, np.ndarray]:
     """Alignment and trace of every layer's kernel."""
-    layers = summarise_layers(
-        kernels,
-        goal,
-        centring=options.centring,
-        groups=options.groups,
-    )
+    layers = summarise_layers(kernels, goal, centring=options.centring, groups=options.groups)
     # labels in random order are independent of every layer
     dealt = centred_targets(goal, options.centring)
     nulls = []

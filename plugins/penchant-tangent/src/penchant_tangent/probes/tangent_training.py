@@ -162,10 +162,7 @@ def _stacked(evaluations: list[Numbers]) -> Numbers:
 
 
 def _batches(
-    samples: Mixture,
-    options: TangentTraining,
-    context: penchant.Context,
-    number: int,
+    samples: Mixture, options: TangentTraining, context: penchant.Context, number: int
 ) -> dict[str, Samples]:
     """The samples of kernels, the same all along a training."""
     available = {"train": samples.easy, "test": context.data.test, "difficult": samples.difficult}
@@ -202,10 +199,7 @@ def _batch_size(samples: Samples, context: penchant.Context) -> int:
 
 
 def evaluation(
-    network: nn.Module,
-    batches: dict[str, Samples],
-    samples: Mixture,
-    context: penchant.Context,
+    network: nn.Module, batches: dict[str, Samples], samples: Mixture, context: penchant.Context
 ) -> Numbers:
     """Everything about a network at one step."""
     row: Numbers = {}
@@ -264,11 +258,7 @@ def kernel_numbers(network: nn.Module, batch: Samples, context: penchant.Context
 def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.Tensor:
     """A kernel in double precision, centred as the options say."""
     exact = K.double()
-    return centre(
-        exact,
-        outputs=outputs,
-        centring=options.centring,
-    )
+    return centre(exact, outputs=outputs, centring=options.centring)
 
 
 # ---- over trainings
@@ -291,9 +281,7 @@ def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[
 
 
 def _quantities(
-    values: dict[str, np.ndarray],
-    options: TangentTraining,
-    context: penchant.Context,
+    values: dict[str, np.ndarray], options: TangentTraining, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
     quantities = {}
@@ -368,16 +356,9 @@ def _even_rank(context: penchant.Context) -> float:
     return spectrum["effective-rank"]
 
 
-def _mean(
-    values: np.ndarray,
-    null: float | dict[str, Any] | None = None,
-) -> penchant.Quantity:
+def _mean(values: np.ndarray, null: float | dict[str, Any] | None = None) -> penchant.Quantity:
     """The mean over trainings."""
-    return penchant.Quantity.of(
-        values,
-        over="trainings",
-        null=null,
-    )
+    return penchant.Quantity.of(values, over="trainings", null=null)
 
 
 def _easy_first(own: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
@@ -484,8 +465,6 @@ def _order(
     """Rank correlation of shares with gains of alignment (shares, trainings)."""
     shares = np.repeat(options.noise_shares, gained.shape[1])
     correlation = statistics.rank_correlation(
-        shares,
-        gained.ravel(),
-        generator=context.generator("order"),
+        shares, gained.ravel(), generator=context.generator("order")
     )
     return penchant.Quantity(**correlation.fields(), over="trainings")

@@ -17,11 +17,7 @@ from penchant_tangent.numerics.label_alignment import targets_of
 _CHUNK = 8  # sequences of a pass
 
 
-def sampled(
-    samples: Samples,
-    count: int,
-    generator: Generator,
-) -> Samples:
+def sampled(samples: Samples, count: int, generator: Generator) -> Samples:
     """`count` of the samples in random order; all of them where there are fewer."""
     labels = samples.labels
     chosen = sample_numbers(len(labels), count, generator)
@@ -37,9 +33,7 @@ def sample_numbers(available: int, count: int, generator: Generator) -> Tensor:
 def targets(samples: Samples, context: penchant.Context) -> Tensor:
     """What the outputs of the context's networks should be on samples, (n, C)."""
     return targets_of(
-        samples.labels,
-        outputs=context.architecture.outputs,
-        classes=context.data.classes,
+        samples.labels, outputs=context.architecture.outputs, classes=context.data.classes
     )
 
 

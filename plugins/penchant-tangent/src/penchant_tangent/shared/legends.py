@@ -9,8 +9,4 @@ from matplotlib.axes import Axes
 
 def legend_beside(panel: Axes, **how: Any) -> None:
     """Put the legend of a panel to its right, where a constrained layout makes room for it."""
-    panel.legend(
-        loc="upper left",
-        bbox_to_anchor=(1.02, 1),
-        **how,
-    )
+    panel.legend(loc="upper left", bbox_to_anchor=(1.02, 1), **how)

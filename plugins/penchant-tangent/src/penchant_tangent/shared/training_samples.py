@@ -40,21 +40,13 @@ def with_random_labels(
     """
     # both are sampled for all samples, whatever the share
     chance = torch.rand(labels.shape, generator=generator, device="cpu")
-    anew = torch.randint(
-        classes,
-        labels.shape,
-        generator=generator,
-        device="cpu",
-    )
+    anew = torch.randint(classes, labels.shape, generator=generator, device="cpu")
     noisy = (chance < share).to(labels.device) & (labels != IGNORED)
     return torch.where(noisy, anew.to(labels), labels)
 
 
 def mixture(
-    options: TangentTraining,
-    context: penchant.Context,
-    share: float,
-    number: int,
+    options: TangentTraining, context: penchant.Context, share: float, number: int
 ) -> Mixture:
     """The samples of training `number` with this share of random labels."""
     train = context.data.train
@@ -93,9 +85,7 @@ def mixture(
 
 
 def _of_another_dataset(
-    options: TangentTraining,
-    context: penchant.Context,
-    number: int,
+    options: TangentTraining, context: penchant.Context, number: int
 ) -> Samples:
     """Samples of the dataset `difficult_data`; it must have the same inputs and classes."""
     assert options.difficult_data is not None and options.difficult_samples is not None

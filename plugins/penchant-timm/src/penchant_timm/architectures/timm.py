@@ -34,12 +34,7 @@ def build(options: Timm, shape: tuple[int, ...], outputs: int) -> nn.Module:
     check_fit(options.model, shape, options.arguments)
     try:
         network = create(
-            timm,
-            options.model,
-            shape,
-            outputs,
-            pretrained=options.pretrained,
-            arguments=arguments,
+            timm, options.model, shape, outputs, pretrained=options.pretrained, arguments=arguments
         )
     except Exception as error:  # what a download raises depends on the library that does it
         raise _failure(timm, options, shape, error) from error
@@ -66,10 +61,7 @@ def _check_name(timm: ModuleType, model: str) -> None:
 
 
 def _failure(
-    timm: ModuleType,
-    options: Timm,
-    shape: tuple[int, ...],
-    error: Exception,
+    timm: ModuleType, options: Timm, shape: tuple[int, ...], error: Exception
 ) -> penchant.Error:
     if options.pretrained:
         return weights_missing(timm, options.model, error)

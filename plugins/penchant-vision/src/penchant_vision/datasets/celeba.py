@@ -85,11 +85,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _samples(
-    folder: Path,
-    names: list[str],
-    labels: dict[str, int],
-    *,
-    side: int | None,
+    folder: Path, names: list[str], labels: dict[str, int], *, side: int | None
 ) -> Samples:
     unlabelled = [name for name in names if name not in labels]
     if unlabelled:
@@ -115,12 +111,7 @@ def picture(path: Path, *, side: int | None) -> Tensor:
     square = _middle_square(pixels).permute(2, 0, 1)
     if side is None:
         return square
-    scaled = functional.interpolate(
-        square[None],
-        (side, side),
-        mode="bilinear",
-        antialias=True,
-    )
+    scaled = functional.interpolate(square[None], (side, side), mode="bilinear", antialias=True)
     return scaled[0].clamp(0, 1)
 
 

@@ -33,11 +33,7 @@ def load(options: Digits, generator: Generator) -> Data:
 
 
 def _every_fifth_of_each_class(labels: Tensor) -> Tensor:
-    chosen = torch.zeros(
-        len(labels),
-        device="cpu",
-        dtype=torch.bool,
-    )
+    chosen = torch.zeros(len(labels), device="cpu", dtype=torch.bool)
     for label in range(CLASSES):
         members = torch.nonzero(labels == label).flatten()
         fifths = members[4::5]

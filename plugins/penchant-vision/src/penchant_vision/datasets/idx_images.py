@@ -17,10 +17,7 @@ CLASSES = 10
 def load_idx_images(options: IdxImages, generator: Generator) -> Data:
     """The images of the dataset that the options are of, prepared as they say."""
     splits = read_splits(
-        options.name,
-        options.root,
-        download=options.download,
-        requested_by=options.name,
+        options.name, options.root, download=options.download, requested_by=options.name
     )
     # How much of the dataset is there reaches the result.
     train, of_train = completeness("training", len(splits.train.images), COMPLETE_TRAIN)

@@ -22,10 +22,7 @@ def load(options: StackedMnist, generator: Generator) -> Data:
     """Target of the dataset `stacked-mnist`."""
     for_train, for_test = streams(generator, 2)
     digits = read_splits(
-        "mnist",
-        options.root,
-        download=options.download,
-        requested_by=options.name,
+        "mnist", options.root, download=options.download, requested_by=options.name
     )
     return Data(
         train=stack(digits.train, options.train, for_train),
@@ -35,18 +32,9 @@ def load(options: StackedMnist, generator: Generator) -> Data:
     )
 
 
-def stack(
-    digits: Pixels,
-    count: int,
-    generator: Generator,
-) -> Samples:
+def stack(digits: Pixels, count: int, generator: Generator) -> Samples:
     """Images (count, 3, height, width) in [0, 1] of digits chosen with replacement; their modes."""
-    chosen = torch.randint(
-        len(digits.images),
-        (count, 3),
-        generator=generator,
-        device="cpu",
-    )
+    chosen = torch.randint(len(digits.images), (count, 3), generator=generator, device="cpu")
     # A channel each; (count, 3, height, width).
     grey = digits.images[:, 0]
     images = grey[chosen].to(torch.float32) / WHITE

@@ -64,14 +64,7 @@ def read_cifar(name: str, options: CifarImages) -> Source:
     test = read(test_path, edition)
     # How much of the dataset is there reaches the result.
     conventions, warnings = _account(layout, len(batches), train, test)
-    return Source(
-        train,
-        test,
-        edition.classes,
-        WHITE,
-        conventions,
-        warnings,
-    )
+    return Source(train, test, edition.classes, WHITE, conventions, warnings)
 
 
 def _joined(batches: list[Pixels]) -> Pixels:
@@ -105,11 +98,7 @@ def read_binary(path: Path, edition: Edition) -> Pixels:
     raw = np.fromfile(path, np.uint8)
     length = edition.label_bytes + PIXELS
     if not len(raw) or len(raw) % length:
-        raise wrong_file(
-            path,
-            f"{len(raw)} bytes",
-            f"a whole number of records of {length} bytes",
-        )
+        raise wrong_file(path, f"{len(raw)} bytes", f"a whole number of records of {length} bytes")
     # The last byte in front of the pixels is the label.
     records = raw.reshape(-1, length)
     labels = records[:, edition.label_bytes - 1]
@@ -126,11 +115,7 @@ def read_pickle(path: Path, edition: Edition) -> Pixels:
         kind = type(images).__name__
         if isinstance(images, np.ndarray):
             kind = _kind(images)
-        raise wrong_file(
-            path,
-            f"{kind} under 'data'",
-            f"uint8 [images, {PIXELS}]",
-        )
+        raise wrong_file(path, f"{kind} under 'data'", f"uint8 [images, {PIXELS}]")
     labels = np.asarray(batch.get(edition.label_key))
     whole = labels.dtype.kind in "iu"
     if labels.shape != images.shape[:1] or not whole:
@@ -160,34 +145,20 @@ def _are_images(values: object) -> TypeGuard[np.ndarray]:
 def _as_images(rows: np.ndarray) -> Tensor:
     # A copy: the rows are read-only, or a slice of records.
     pixels = torch.from_numpy(rows.copy())
-    return pixels.reshape(
-        -1,
-        COLOURS,
-        SIDE,
-        SIDE,
-    )
+    return pixels.reshape(-1, COLOURS, SIDE, SIDE)
 
 
-def _checked_labels(
-    path: Path,
-    labels: np.ndarray,
-    edition: Edition,
-) -> Tensor:
+def _checked_labels(path: Path, labels: np.ndarray, edition: Edition) -> Tensor:
     wrong = (labels < 0) | (labels >= edition.classes)
     if wrong.any():
         raise wrong_file(
-            path,
-            f"the label {labels[wrong][0]}",
-            f"labels 0 to {edition.classes - 1}",
+            path, f"the label {labels[wrong][0]}", f"labels 0 to {edition.classes - 1}"
         )
     return torch.from_numpy(labels.astype(np.int64))
 
 
 def _account(
-    layout: Layout,
-    batches: int,
-    train: Pixels,
-    test: Pixels,
+    layout: Layout, batches: int, train: Pixels, test: Pixels
 ) -> tuple[dict[str, str], list[str]]:
     """What was there, as conventions, and warnings where files are missing."""
     # The message names a missing batch and its images.

@@ -42,13 +42,7 @@ class Splits(NamedTuple):
     test: Pixels
 
 
-def read_splits(
-    dataset: str,
-    root: str | None,
-    *,
-    download: bool,
-    requested_by: str,
-) -> Splits:
+def read_splits(dataset: str, root: str | None, *, download: bool, requested_by: str) -> Splits:
     """Training and test digits (or whatever the dataset shows).
 
     Args:
@@ -66,8 +60,7 @@ def read_splits(
         raise files_missing(requested_by, _missing(dataset, root))
     train_images, train_labels, test_images, test_labels = paths
     return Splits(
-        train=_read_split(train_images, train_labels),
-        test=_read_split(test_images, test_labels),
+        train=_read_split(train_images, train_labels), test=_read_split(test_images, test_labels)
     )
 
 
@@ -112,9 +105,7 @@ def read(path: Path, *, item: tuple[int, ...] = ()) -> np.ndarray:
 
 
 def _read_shape(
-    path: Path,
-    stream: gzip.GzipFile | BufferedReader,
-    item: tuple[int, ...],
+    path: Path, stream: gzip.GzipFile | BufferedReader, item: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The lengths of the axes; a file of another kind is refused before its values are read."""
     axes = 1 + len(item)
@@ -129,9 +120,7 @@ def _read_shape(
         )
     if len(header) < length:
         raise wrong_file(
-            path,
-            f"{len(header)} bytes",
-            f"at least {length} (an IDX header with {axes} axes)",
+            path, f"{len(header)} bytes", f"at least {length} (an IDX header with {axes} axes)"
         )
     # Behind the magic number stand the lengths of the axes.
     count, *shape = struct.unpack(f">{axes}I", header[4:])
@@ -146,9 +135,7 @@ def _read_shape(
 
 
 def _read_values(
-    path: Path,
-    stream: gzip.GzipFile | BufferedReader,
-    shape: tuple[int, ...],
+    path: Path, stream: gzip.GzipFile | BufferedReader, shape: tuple[int, ...]
 ) -> bytearray:
     """As many values as the header promises, piece by piece: memory grows with the data only."""
     promised = math.prod(shape)
@@ -158,9 +145,5 @@ def _read_values(
         values += piece
     if len(values) != promised:
         counted = f"more than {promised}" if len(values) > promised else f"{len(values)}"
-        raise wrong_file(
-            path,
-            f"{counted} values",
-            f"{promised}, as its header says {list(shape)}",
-        )
+        raise wrong_file(path, f"{counted} values", f"{promised}, as its header says {list(shape)}")
     return values

@@ -49,12 +49,7 @@ CIFAR_LAYOUTS = {
             "test_batch.bin",
             pickled=False,
         ),
-        Layout(
-            "cifar-10-batches-py",
-            CIFAR_BATCHES,
-            "test_batch",
-            pickled=True,
-        ),
+        Layout("cifar-10-batches-py", CIFAR_BATCHES, "test_batch", pickled=True),
     ),
     "cifar100": (
         Layout("cifar-100-binary", ("train.bin",), "test.bin", pickled=False),
@@ -152,10 +147,7 @@ def celeba_lists(root: str | None) -> list[Path]:
 
 
 def files_missing(
-    dataset: str,
-    required: Sequence[Path],
-    *,
-    mirrored: bool = True,
+    dataset: str, required: Sequence[Path], *, mirrored: bool = True
 ) -> penchant.Error:
     """Names the files that are missing, and how to get them."""
     searched = "".join(f"\n  {path}" for path in required)
@@ -165,11 +157,7 @@ def files_missing(
     return penchant.Error(f"{dataset}: files not found; {hint}; searched:{searched}")
 
 
-def wrong_file(
-    path: Path,
-    actual: str,
-    expected: str,
-) -> penchant.Error:
+def wrong_file(path: Path, actual: str, expected: str) -> penchant.Error:
     """Says which file, what was found and what was expected."""
     text = f"{path}: found {actual}, expected {expected}"
     return penchant.Error(text)

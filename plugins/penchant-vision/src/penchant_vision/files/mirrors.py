@@ -82,11 +82,7 @@ def fetch(dataset: str, folder: Path) -> None:
                 _download(dataset, name, folder)
 
 
-def fetch_archive(
-    dataset: str,
-    folder: Path,
-    members: Sequence[str],
-) -> None:
+def fetch_archive(dataset: str, folder: Path, members: Sequence[str]) -> None:
     """Fetch an archive, keep these members of its folder of the same name, drop the archive."""
     with _locked(folder):
         if all((folder / member).exists() for member in members):
@@ -117,11 +113,7 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _download(
-    dataset: str,
-    name: str,
-    folder: Path,
-) -> Path:
+def _download(dataset: str, name: str, folder: Path) -> Path:
     import pooch
 
     # Whatever mirror it comes from, the file is the official one or is refused.
@@ -151,11 +143,7 @@ def _address(dataset: str, name: str) -> str:
     return MIRRORS[dataset].address + name
 
 
-def _unpack(
-    archive: Path,
-    folder: Path,
-    members: Sequence[str],
-) -> None:
+def _unpack(archive: Path, folder: Path, members: Sequence[str]) -> None:
     """Only the requested members; each gets its final name when it is complete."""
     with tarfile.open(archive) as tar:
         for member in members:

@@ -87,31 +87,16 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         *_, shape, kind, by_columns, content = state
         order = "F" if by_columns else "C"
-        self.values = _filled(
-            _latin1(content),
-            kind,
-            shape,
-            order,
-        )
+        self.values = _filled(_latin1(content), kind, shape, order)
 
 
-def _array_from_buffer(
-    content: Any,
-    kind: _Type,
-    shape: tuple[int, ...],
-    order: str,
-) -> _Array:
+def _array_from_buffer(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
     array = _Array()
     array.values = _filled(content, kind, shape, order)
     return array
 
 
-def _filled(
-    content: Any,
-    kind: _Type,
-    shape: tuple[int, ...],
-    order: str,
-) -> np.ndarray:
+def _filled(content: Any, kind: _Type, shape: tuple[int, ...], order: str) -> np.ndarray:
     values = np.frombuffer(content, kind.dtype)
     # Anything but columns first is rows first.
     if order == "F":

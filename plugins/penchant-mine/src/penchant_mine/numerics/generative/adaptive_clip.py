@@ -36,11 +36,6 @@ def adaptively_clipped(
     # One factor for all parameters keeps the direction.
     clipped = []
     for gradient in informative:
-        finite = torch.nan_to_num(
-            gradient,
-            nan=0.0,
-            posinf=0.0,
-            neginf=0.0,
-        )
+        finite = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
         clipped.append(finite * factor)
     return clipped

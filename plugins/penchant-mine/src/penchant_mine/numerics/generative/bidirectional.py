@@ -57,12 +57,7 @@ class Model:
     statistics: nn.Module | None = None
     pair_discriminator: nn.Module | None = None
 
-    def infer(
-        self,
-        x: Tensor,
-        generator: Generator,
-        noise_inputs: int,
-    ) -> Tensor:
+    def infer(self, x: Tensor, generator: Generator, noise_inputs: int) -> Tensor:
         """A draw of z for each x."""
         sampled = normal(len(x), noise_inputs, generator, x.device)
         codes: Tensor = self.encoder(x, sampled)
@@ -74,12 +69,7 @@ class Model:
         return [network for network in every if network is not None]
 
 
-def normal(
-    count: int,
-    size: int,
-    generator: Generator,
-    device: torch.device,
-) -> Tensor:
+def normal(count: int, size: int, generator: Generator, device: torch.device) -> Tensor:
     """Standard normal rows."""
     return noise.normal((count, size), generator, device)
 
@@ -102,11 +92,7 @@ class Batch:
         """The same numbers, through which nothing is learnt by those who made them."""
         again = None if self.again is None else self.again.detach()
         return Batch(
-            self.x.detach(),
-            self.z.detach(),
-            self.inferred.detach(),
-            self.made.detach(),
-            again,
+            self.x.detach(), self.z.detach(), self.inferred.detach(), self.made.detach(), again
         )
 
     def informed(self, side: str) -> tuple[Tensor, Tensor]:
@@ -126,11 +112,7 @@ class Batch:
 
 
 def train_model(
-    model: Model,
-    variant: str,
-    data: Tensor,
-    recipe: AliRecipe,
-    generator: Generator,
+    model: Model, variant: str, data: Tensor, recipe: AliRecipe, generator: Generator
 ) -> None:
     """Train in place.
 
@@ -144,11 +126,7 @@ def train_model(
     # A step must not wait for numbers of the host.
     generator = noise.own_generator(generator, data.device)
     parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
-    both = torch.optim.Adam(
-        parameters,
-        lr=recipe.learning_rate,
-        betas=BETAS,
-    )
+    both = torch.optim.Adam(parameters, lr=recipe.learning_rate, betas=BETAS)
     judges = _Judges(model, recipe)
     for _ in range(recipe.steps):
         # Data and prior, and what the networks make of each.

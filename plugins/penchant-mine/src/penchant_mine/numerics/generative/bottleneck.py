@@ -102,12 +102,7 @@ class Classifier(nn.Module):
         self.decoder = nn.Linear(code, classes)
 
     def encode(
-        self,
-        x: Tensor,
-        recipe: BottleneckRecipe,
-        generator: Generator,
-        *,
-        training: bool = False,
+        self, x: Tensor, recipe: BottleneckRecipe, generator: Generator, *, training: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
         """A draw of z, and the mean and standard deviation of a Gaussian encoder.
 
@@ -131,12 +126,7 @@ class Classifier(nn.Module):
         sigma = functional.softplus(x[:, self.code :] - NARROW) + SMALLEST
         return mean + sigma * noise_like(mean, generator), mean, sigma
 
-    def _with_noise(
-        self,
-        x: Tensor,
-        recipe: BottleneckRecipe,
-        generator: Generator,
-    ) -> Tensor:
+    def _with_noise(self, x: Tensor, recipe: BottleneckRecipe, generator: Generator) -> Tensor:
         if self.row.input_noise:
             x = x + recipe.noise_std * noise_like(x, generator)
         if self.propagated:
@@ -153,12 +143,7 @@ class NoisyStatistics(nn.Module):
         self.layers = _linear_layers([size, width, width, 1])
         self.deviations = (0.3, 0.5, 0.5)
 
-    def forward(
-        self,
-        x: Tensor,
-        z: Tensor,
-        generator: Generator,
-    ) -> Tensor:
+    def forward(self, x: Tensor, z: Tensor, generator: Generator) -> Tensor:
         """Scores (1, samples)."""
         hidden = torch.cat([x, z], 1)
         # Noise keeps the statistics network from learning samples by heart.
@@ -167,12 +152,7 @@ class NoisyStatistics(nn.Module):
             hidden = functional.elu(hidden) if number < 2 else hidden
         return hidden.reshape(1, -1)
 
-    def scores(
-        self,
-        x: Tensor,
-        z: Tensor,
-        generator: Generator,
-    ) -> tuple[Tensor, Tensor]:
+    def scores(self, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Joint (1, samples) and marginal scores (1, 1, samples)."""
         joint = self(x, z, generator)
         marginal = self(x, z.roll(1, 0), generator)
@@ -227,10 +207,7 @@ class _Informant:
     """The statistics network, which learns from a loss of its own."""
 
     def __init__(
-        self,
-        network: NoisyStatistics,
-        recipe: BottleneckRecipe,
-        generator: Generator,
+        self, network: NoisyStatistics, recipe: BottleneckRecipe, generator: Generator
     ) -> None:
         self._network = network
         self._optimizer = adam(network, recipe.learning_rate)
@@ -249,12 +226,7 @@ class _Informant:
         return bound.value(joint, marginal).sum()
 
 
-def _supervised(
-    logits: Tensor,
-    labels: Tensor,
-    row: Row,
-    recipe: BottleneckRecipe,
-) -> Tensor:
+def _supervised(logits: Tensor, labels: Tensor, row: Row, recipe: BottleneckRecipe) -> Tensor:
     smoothing = recipe.smoothing if row.regulariser == "smoothing" else 0.0
     loss = functional.cross_entropy(logits, labels, label_smoothing=smoothing)
     if row.regulariser == "confidence":
@@ -292,11 +264,7 @@ def misclassified(
 
 
 @torch.no_grad()
-def information_from_density(
-    z: Tensor,
-    mean: Tensor,
-    sigma: Tensor,
-) -> tuple[float, float]:
+def information_from_density(z: Tensor, mean: Tensor, sigma: Tensor) -> tuple[float, float]:
     """I(X; Z) of a Gaussian encoder over these very inputs, and its standard error.
 
     The mean of log p(z|x) - log mean_j p(z|x_j): between 0 and log(samples), exact for X uniform on

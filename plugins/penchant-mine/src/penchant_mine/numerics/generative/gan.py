@@ -46,11 +46,7 @@ class Players:
 
 
 def draw_prior(
-    count: int,
-    size: int,
-    prior: str,
-    generator: Generator,
-    device: torch.device,
+    count: int, size: int, prior: str, generator: Generator, device: torch.device
 ) -> Tensor:
     """Standard normal, or uniform on [-1, 1]."""
     if prior == "normal":
@@ -58,11 +54,7 @@ def draw_prior(
     return 2 * noise.uniform((count, size), generator, device) - 1
 
 
-def draw_rows(
-    data: Tensor,
-    count: int,
-    generator: Generator,
-) -> Tensor:
+def draw_rows(data: Tensor, count: int, generator: Generator) -> Tensor:
     """Rows of the data, sampled with replacement."""
     rows = noise.integers(len(data), (count,), generator, data.device)
     return data[rows]
@@ -78,11 +70,7 @@ def fake_loss(logits: Tensor) -> Tensor:
     return functional.softplus(logits).mean()
 
 
-def scores_of(
-    statistics: nn.Module,
-    samples: Tensor,
-    code: Tensor,
-) -> tuple[Tensor, Tensor]:
+def scores_of(statistics: nn.Module, samples: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
     """Joint (1, samples) and marginal scores (1, 1, samples).
 
     The batch was sampled at random, so one shift is a derangement.
@@ -95,11 +83,7 @@ def scores_of(
 
 def adam(network: nn.Module, learning_rate: float) -> torch.optim.Adam:
     """The optimiser of every player."""
-    return torch.optim.Adam(
-        network.parameters(),
-        lr=learning_rate,
-        betas=BETAS,
-    )
+    return torch.optim.Adam(network.parameters(), lr=learning_rate, betas=BETAS)
 
 
 def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
@@ -109,12 +93,7 @@ def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def train_gan(
-    players: Players,
-    data: Tensor,
-    recipe: GanRecipe,
-    generator: Generator,
-) -> float:
+def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Generator) -> float:
     """Train in place.
 
     Args:
@@ -164,13 +143,7 @@ class _Informant:
         self._bound = DonskerVaradhan(recipe.ema)
         self._seen: list[Tensor] = []
 
-    def learn(
-        self,
-        samples: Tensor,
-        code: Tensor,
-        *,
-        seen: bool,
-    ) -> None:
+    def learn(self, samples: Tensor, code: Tensor, *, seen: bool) -> None:
         joint, marginal = scores_of(self._network, samples, code)
         loss = self._bound.loss(joint, marginal)
         update(self._optimizer, loss.sum())
@@ -186,11 +159,7 @@ class _Informant:
 
 
 def _update_generator(
-    optimizer: torch.optim.Optimizer,
-    players: Players,
-    fake: Tensor,
-    code: Tensor,
-    beta: float,
+    optimizer: torch.optim.Optimizer, players: Players, fake: Tensor, code: Tensor, beta: float
 ) -> None:
     """Both gradients of the whole generator first, then the clip, then one step."""
     parameters = list(players.generator.parameters())
@@ -211,11 +180,7 @@ def _update_generator(
 
 @torch.no_grad()
 def generate(
-    network: nn.Module,
-    count: int,
-    recipe: GanRecipe,
-    generator: Generator,
-    device: torch.device,
+    network: nn.Module, count: int, recipe: GanRecipe, generator: Generator, device: torch.device
 ) -> Tensor:
     """Samples in evaluation mode (running batch-norm statistics)."""
     latent_size = recipe.noise_inputs + recipe.code

@@ -26,19 +26,11 @@ CHUNK = 500  # images judged at once
 Judge = Callable[[Tensor], Tensor]  # samples -> mode of each, -1 for none
 
 
-def normal_judge(
-    inputs: Tensor,
-    labels: Tensor,
-    modes: int,
-) -> Judge:
+def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
     """For points: within four standard deviations of the likeliest mode, a point belongs to it."""
     flat = inputs.flatten(1).to(torch.float64)
     size = flat.shape[1]
-    identity = torch.eye(
-        size,
-        device=flat.device,
-        dtype=flat.dtype,
-    )
+    identity = torch.eye(size, device=flat.device, dtype=flat.dtype)
     means, roots, log_dets = [], [], []
     for mode in range(modes):
         own = flat[labels == mode]
@@ -76,18 +68,10 @@ def _factor(points: Tensor, identity: Tensor) -> Tensor:
     return factor
 
 
-def uniform_cloud(
-    inputs: Tensor,
-    count: int,
-    generator: Generator,
-) -> Tensor:
+def uniform_cloud(inputs: Tensor, count: int, generator: Generator) -> Tensor:
     """Points (count, size) spread evenly over the box that holds the inputs."""
     lowest, highest = inputs.aminmax(dim=0)
-    sampled = torch.rand(
-        (count, *inputs.shape[1:]),
-        generator=generator,
-        device="cpu",
-    )
+    sampled = torch.rand((count, *inputs.shape[1:]), generator=generator, device="cpu")
     return lowest + (highest - lowest) * sampled.to(inputs)
 
 
@@ -98,12 +82,7 @@ def digit_network(size: Sequence[int], channels: Sequence[int]) -> nn.Module:
 
 
 def train_digit_network(
-    inputs: Tensor,
-    labels: Tensor,
-    *,
-    steps: int,
-    channels: Sequence[int],
-    generator: Generator,
+    inputs: Tensor, labels: Tensor, *, steps: int, channels: Sequence[int], generator: Generator
 ) -> tuple[nn.Module, float]:
     """Train it on stacked digits.
 
@@ -131,22 +110,11 @@ def train_digit_network(
     network = network.to(inputs.device)
 
     def batch() -> tuple[Tensor, Tensor]:
-        rows = torch.randint(
-            held_out,
-            count,
-            (BATCH,),
-            generator=generator,
-            device="cpu",
-        )
+        rows = torch.randint(held_out, count, (BATCH,), generator=generator, device="cpu")
         rows = rows.to(inputs.device)
         return _single_channels(inputs[rows]), digits[rows].flatten()
 
-    train_classifier(
-        network,
-        batch,
-        steps=steps,
-        learning_rate=LEARNING_RATE,
-    )
+    train_classifier(network, batch, steps=steps, learning_rate=LEARNING_RATE)
     right = digit_judge(network)(inputs[:held_out]) == labels[:held_out]
     return network, float(right.double().mean())
 
@@ -175,12 +143,7 @@ def digit_judge(network: nn.Module) -> Judge:
     return judge
 
 
-def coverage(
-    modes: Tensor,
-    share: Tensor,
-    *,
-    captured: float,
-) -> dict[str, float]:
+def coverage(modes: Tensor, share: Tensor, *, captured: float) -> dict[str, float]:
     """How samples are spread over the modes of the data.
 
     Args:

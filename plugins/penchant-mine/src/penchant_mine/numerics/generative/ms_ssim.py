@@ -27,12 +27,7 @@ def scales_for(side: int) -> int:
     return scales
 
 
-def ms_ssim(
-    first: Tensor,
-    second: Tensor,
-    *,
-    span: float,
-) -> tuple[Tensor, int]:
+def ms_ssim(first: Tensor, second: Tensor, *, span: float) -> tuple[Tensor, int]:
     """Similarity of images, one by one.
 
     Args:
@@ -49,18 +44,10 @@ def ms_ssim(
         raise ValueError(
             f"expected images of at least {WINDOW} x {WINDOW}, found {height} x {width}"
         )
-    weights = torch.tensor(
-        WEIGHTS[:scales],
-        device=first.device,
-        dtype=first.dtype,
-    )
+    weights = torch.tensor(WEIGHTS[:scales], device=first.device, dtype=first.dtype)
     # Weights of the scales that fit, made to sum to 1.
     weights = weights / weights.sum()
-    result = torch.ones(
-        len(first),
-        device=first.device,
-        dtype=first.dtype,
-    )
+    result = torch.ones(len(first), device=first.device, dtype=first.dtype)
     for scale in range(scales):
         luminance, structure = _ssim_factors(first, second, span)
         # Luminance is compared at the coarsest scale only.
@@ -72,11 +59,7 @@ def ms_ssim(
     return result, scales
 
 
-def _ssim_factors(
-    a: Tensor,
-    b: Tensor,
-    span: float,
-) -> tuple[Tensor, Tensor]:
+def _ssim_factors(a: Tensor, b: Tensor, span: float) -> tuple[Tensor, Tensor]:
     # Constants that keep flat windows from dividing by 0.
     c1 = (0.01 * span) ** 2
     c2 = (0.03 * span) ** 2
@@ -94,11 +77,7 @@ def _ssim_factors(
 def _blurred(images: Tensor) -> Tensor:
     """Gaussian windows that lie inside the image, channel by channel."""
     channels = images.shape[1]
-    positions = torch.arange(
-        WINDOW,
-        device=images.device,
-        dtype=images.dtype,
-    )
+    positions = torch.arange(WINDOW, device=images.device, dtype=images.dtype)
     offsets = positions - (WINDOW - 1) / 2
     line = torch.exp(-offsets.square() / (2 * SIGMA**2))
     window = line[:, None] * line / line.sum() ** 2

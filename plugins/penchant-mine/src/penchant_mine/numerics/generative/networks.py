@@ -17,10 +17,7 @@ Shape = tuple[int, ...]
 
 
 def perceptron(
-    sizes: Sequence[int],
-    *,
-    batch_norm: bool = False,
-    slope: float = 0.2,
+    sizes: Sequence[int], *, batch_norm: bool = False, slope: float = 0.2
 ) -> nn.Sequential:
     """Linear layers with leaky ReLU between them, batch-normalised where requested."""
     layers: list[nn.Module] = []
@@ -49,12 +46,7 @@ class Upwards(nn.Module):
     tanh at the end (tables C.1, C.5, C.9).
     """
 
-    def __init__(
-        self,
-        latent: int,
-        shape: Shape,
-        channels: Sequence[int],
-    ) -> None:
+    def __init__(self, latent: int, shape: Shape, channels: Sequence[int]) -> None:
         super().__init__()
         times = len(channels)
         heights = halved(shape[1], times)[::-1]
@@ -70,16 +62,7 @@ class Upwards(nn.Module):
                 heights[number + 1] - 2 * heights[number] + 1,
                 widths[number + 1] - 2 * widths[number] + 1,
             )
-            layers.append(
-                nn.ConvTranspose2d(
-                    a,
-                    b,
-                    5,
-                    stride=2,
-                    padding=2,
-                    output_padding=more,
-                )
-            )
+            layers.append(nn.ConvTranspose2d(a, b, 5, stride=2, padding=2, output_padding=more))
             if number == times - 1:
                 layers.append(nn.Tanh())
             else:
@@ -115,15 +98,7 @@ class Downwards(nn.Module):
         sizes = [shape[0] + maps, *channels]
         layers: list[nn.Module] = []
         for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
-            layers.append(
-                nn.Conv2d(
-                    a,
-                    b,
-                    5,
-                    stride=2,
-                    padding=2,
-                )
-            )
+            layers.append(nn.Conv2d(a, b, 5, stride=2, padding=2))
             if number:
                 layers.append(nn.BatchNorm2d(b))
             layers.append(nn.LeakyReLU(slope))
@@ -182,11 +157,7 @@ class ConditionedScores(nn.Module):
     ) -> None:
         super().__init__()
         self.network = ConditionedConvolutions(
-            shape,
-            condition,
-            channels=channels,
-            hidden=hidden,
-            activation=activation,
+            shape, condition, channels=channels, hidden=hidden, activation=activation
         )
 
     def forward(self, x: Tensor, other: Tensor) -> Tensor:

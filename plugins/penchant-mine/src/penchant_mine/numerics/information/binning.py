@@ -23,13 +23,7 @@ def _column(column: Tensor, bins: int) -> Tensor:
     if len(different) <= bins:
         return inverse
     exact = column.to(torch.float64)
-    positions = torch.linspace(
-        0,
-        1,
-        bins + 1,
-        device=column.device,
-        dtype=torch.float64,
-    )
+    positions = torch.linspace(0, 1, bins + 1, device=column.device, dtype=torch.float64)
     # Equal frequency: the same number of samples in every bin.
     edges = torch.quantile(exact, positions[1:-1])
     return torch.bucketize(exact, edges.contiguous())
@@ -48,12 +42,7 @@ def binned_information(x: Tensor, z: Tensor) -> tuple[Tensor, float, int]:
         Contributions (samples,), the correction of their mean, and the number of joint cells.
     """
     pairs = torch.stack([x, z], 1)
-    joint, inverse, counts = torch.unique(
-        pairs,
-        dim=0,
-        return_inverse=True,
-        return_counts=True,
-    )
+    joint, inverse, counts = torch.unique(pairs, dim=0, return_inverse=True, return_counts=True)
     in_x = torch.bincount(x).to(torch.float64)
     in_z = torch.bincount(z).to(torch.float64)
     # Counts that independent variables would have, but for a factor.

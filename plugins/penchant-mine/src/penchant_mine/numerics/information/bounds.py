@@ -35,12 +35,7 @@ class Bound(Protocol):
     def value(self, joint: Tensor, marginal: Tensor) -> Tensor:
         """The bound (networks,), in nats."""
 
-    def contributions(
-        self,
-        joint: Tensor,
-        marginal: Tensor,
-        shifts: Sequence[int],
-    ) -> Tensor:
+    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
         """What each sample adds to the value (networks, samples), to first order."""
 
 
@@ -105,12 +100,7 @@ class DonskerVaradhan:
         log_mean = log_mean_exp(marginal)
         return joint.mean(1) - log_mean
 
-    def contributions(
-        self,
-        joint: Tensor,
-        marginal: Tensor,
-        shifts: Sequence[int],
-    ) -> Tensor:
+    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         log_mean = log_mean_exp(marginal)[:, None, None]
         return joint - both_roles(torch.exp(marginal - log_mean), shifts)
@@ -135,12 +125,7 @@ class FDivergence:
         exponent = log_mean_exp(marginal) - 1
         return joint.mean(1) - torch.exp(exponent)
 
-    def contributions(
-        self,
-        joint: Tensor,
-        marginal: Tensor,
-        shifts: Sequence[int],
-    ) -> Tensor:
+    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         return joint - both_roles(torch.exp(marginal - 1), shifts)
 
@@ -160,12 +145,7 @@ class InfoNce:
         pointwise = self._pointwise(joint, marginal)
         return pointwise.mean(1)
 
-    def contributions(
-        self,
-        joint: Tensor,
-        marginal: Tensor,
-        shifts: Sequence[int],
-    ) -> Tensor:
+    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         return self._pointwise(joint, marginal)
 
@@ -198,12 +178,7 @@ class Smile:
         log_mean = log_mean_exp(self._clipped(marginal))
         return joint.mean(1) - log_mean
 
-    def contributions(
-        self,
-        joint: Tensor,
-        marginal: Tensor,
-        shifts: Sequence[int],
-    ) -> Tensor:
+    def contributions(self, joint: Tensor, marginal: Tensor, shifts: Sequence[int]) -> Tensor:
         """What each sample adds to it (networks, samples)."""
         return DonskerVaradhan().contributions(joint, self._clipped(marginal), shifts)
 

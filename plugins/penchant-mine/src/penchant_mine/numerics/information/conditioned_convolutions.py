@@ -38,15 +38,7 @@ class ConditionedConvolutions(nn.Module):
         sizes = [image[0], *channels]
         convolutions = []
         for a, b in zip(sizes, sizes[1:]):
-            convolutions.append(
-                nn.Conv2d(
-                    a,
-                    b,
-                    5,
-                    stride=2,
-                    padding=2,
-                )
-            )
+            convolutions.append(nn.Conv2d(a, b, 5, stride=2, padding=2))
         self.convolutions = nn.ModuleList(convolutions)
         self.conditions = nn.ModuleList(nn.Linear(condition, width) for width in channels)
         self.activation = ACTIVATIONS[activation]()

@@ -47,26 +47,12 @@ class Family:
     truth: Callable[[Setting, float], float]
 
 
-def normal(
-    samples: int,
-    size: int,
-    generator: Generator,
-) -> Tensor:
+def normal(samples: int, size: int, generator: Generator) -> Tensor:
     """Independent standard normal rows."""
-    return torch.randn(
-        samples,
-        size,
-        generator=generator,
-        device="cpu",
-    )
+    return torch.randn(samples, size, generator=generator, device="cpu")
 
 
-def correlated(
-    setting: Setting,
-    rho: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def correlated(setting: Setting, rho: float, samples: int, generator: Generator) -> Pair:
     """Normal x and z; their first min(sizes) components have correlation rho, one with one."""
     x = normal(samples, setting.x_size, generator)
     noise = normal(samples, setting.z_size, generator)
@@ -79,53 +65,28 @@ def correlated(
     return x, z
 
 
-def noisy_map(
-    setting: Setting,
-    sigma: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def noisy_map(setting: Setting, sigma: float, samples: int, generator: Generator) -> Pair:
     """Uniform x on [-1, 1]^d, and z = f(x) + sigma e."""
-    uniform = torch.rand(
-        samples,
-        setting.x_size,
-        generator=generator,
-        device="cpu",
-    )
+    uniform = torch.rand(samples, setting.x_size, generator=generator, device="cpu")
     x = 2 * uniform - 1
     noise = normal(samples, setting.x_size, generator)
     return x, MAPS[setting.map](x) + sigma * noise
 
 
-def student(
-    setting: Setting,
-    freedom: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def student(setting: Setting, freedom: float, samples: int, generator: Generator) -> Pair:
     """Halves of a Student t vector.
 
     Correlated normals over one common root of chi-squared / freedom.
     """
     x, z = correlated(setting, setting.rho, samples, generator)
-    shape = torch.full(
-        (samples, 1),
-        freedom / 2,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    shape = torch.full((samples, 1), freedom / 2, device="cpu", dtype=torch.float64)
     # A gamma variable of half the degrees of freedom, doubled.
     chi_squared = 2 * torch._standard_gamma(shape, generator=generator)
     scale = torch.sqrt(freedom / chi_squared).to(x.dtype)
     return x * scale, z * scale
 
 
-def shared_sign(
-    setting: Setting,
-    sigma: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def shared_sign(setting: Setting, sigma: float, samples: int, generator: Generator) -> Pair:
     """One sign, two noises: a mixture of two normal pairs in every component."""
     sign = _signs(samples, setting.x_size, generator)
     x = sign + sigma * normal(samples, setting.x_size, generator)
@@ -133,37 +94,18 @@ def shared_sign(
     return x, z
 
 
-def sign_plus_noise(
-    setting: Setting,
-    sigma: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def sign_plus_noise(setting: Setting, sigma: float, samples: int, generator: Generator) -> Pair:
     """Discrete x = +-1, continuous z = x + sigma e, in every component."""
     sign = _signs(samples, setting.x_size, generator)
     return sign, sign + sigma * normal(samples, setting.x_size, generator)
 
 
-def _signs(
-    samples: int,
-    size: int,
-    generator: Generator,
-) -> Tensor:
-    bits = torch.randint(
-        2,
-        (samples, size),
-        generator=generator,
-        device="cpu",
-    )
+def _signs(samples: int, size: int, generator: Generator) -> Tensor:
+    bits = torch.randint(2, (samples, size), generator=generator, device="cpu")
     return 2.0 * bits - 1
 
 
-def spiral(
-    setting: Setting,
-    rho: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def spiral(setting: Setting, rho: float, samples: int, generator: Generator) -> Pair:
     """Correlated normals, the first two components of x turned by an angle.
 
     It grows with their length, so the map is invertible.
@@ -173,32 +115,19 @@ def spiral(
     # The angle depends on the length, which a turn does not change.
     angle = setting.turns * math.pi * x[:, :2].norm(dim=1)
     cosine, sine = angle.cos(), angle.sin()
-    turned = [
-        cosine * first - sine * second,
-        sine * first + cosine * second,
-    ]
+    turned = [cosine * first - sine * second, sine * first + cosine * second]
     others = x[:, 2:]
     return torch.cat([torch.stack(turned, 1), others], 1), z
 
 
-def uniform_noise(
-    setting: Setting,
-    width: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def uniform_noise(setting: Setting, width: float, samples: int, generator: Generator) -> Pair:
     """Uniform x on [0, 1]^d, and z = x + noise that is uniform on [-width, width]^d."""
     shape = (2, samples, setting.x_size)
     x, noise = torch.rand(shape, generator=generator, device="cpu", dtype=torch.float64)
     return x, x + width * (2 * noise - 1)
 
 
-def dense(
-    setting: Setting,
-    rho: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def dense(setting: Setting, rho: float, samples: int, generator: Generator) -> Pair:
     """Normal x and z, of which any two components have correlation rho, at least 0."""
     size = setting.x_size + setting.z_size
     own = normal(samples, size, generator)
@@ -207,12 +136,7 @@ def dense(
     return columns[:, : setting.x_size], columns[:, setting.x_size :]
 
 
-def sparse(
-    setting: Setting,
-    rho: float,
-    samples: int,
-    generator: Generator,
-) -> Pair:
+def sparse(setting: Setting, rho: float, samples: int, generator: Generator) -> Pair:
     """Independent normals, but for the first two components of x and z, one with one."""
     x, noise = (normal(samples, setting.x_size, generator) for _ in range(2))
     chosen = slice(0, INFORMATIVE)

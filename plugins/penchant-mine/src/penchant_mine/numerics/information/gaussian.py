@@ -72,12 +72,7 @@ def _rank(values: Tensor) -> int:
 
 
 def _digammas(samples: int, dimensions: int) -> float:
-    numbers = torch.arange(
-        1,
-        dimensions + 1,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    numbers = torch.arange(1, dimensions + 1, device="cpu", dtype=torch.float64)
     halves = (samples - numbers) / 2
     return float(torch.special.digamma(halves).sum())
 
@@ -106,11 +101,7 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     left_over = [_left_over(*way).flatten() for way in ways]
     scores = torch.cat([skewness, kurtosis, together[None], *left_over])
     # Two-sided, for all of them together.
-    level = torch.tensor(
-        0.01 / (2 * len(scores)),
-        device="cpu",
-        dtype=torch.float64,
-    )
+    level = torch.tensor(0.01 / (2 * len(scores)), device="cpu", dtype=torch.float64)
     limit = -float(torch.special.ndtri(level))
     beyond = scores.abs() > max(limit, 5.0)
     return bool(beyond.any())

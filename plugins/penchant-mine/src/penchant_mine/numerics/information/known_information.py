@@ -13,21 +13,10 @@ NODES = 400  # of a Gauss-Legendre rule on every panel
 SMALLEST = 1e-300  # density whose logarithm is taken
 
 
-def legendre(
-    low: float,
-    high: float,
-    panels: int = 1,
-    nodes: int = NODES,
-) -> tuple[Tensor, Tensor]:
+def legendre(low: float, high: float, panels: int = 1, nodes: int = NODES) -> tuple[Tensor, Tensor]:
     """Nodes and weights on [low, high] in float64, on the CPU."""
     points, weights = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(nodes))
-    edges = torch.linspace(
-        low,
-        high,
-        panels + 1,
-        device="cpu",
-        dtype=torch.float64,
-    )
+    edges = torch.linspace(low, high, panels + 1, device="cpu", dtype=torch.float64)
     half = (edges[1:] - edges[:-1]) / 2
     middle = (edges[1:] + edges[:-1]) / 2
     positions = middle[:, None] + half[:, None] * points
@@ -56,11 +45,7 @@ def correlation_for(information: float, dimension: int) -> float:
     return math.sqrt(-math.expm1(exponent))
 
 
-def dense_gaussians(
-    x_size: int,
-    z_size: int,
-    rho: float,
-) -> float:
+def dense_gaussians(x_size: int, z_size: int, rho: float) -> float:
     """Normal x and z, of which any two components have correlation rho.
 
     The determinant of n such components is (1 - rho)^(n - 1) (1 + (n - 1) rho); powers of 1 - rho
@@ -109,11 +94,7 @@ def _entropy(density: Tensor, weights: Tensor) -> float:
     return -float(integral)
 
 
-def _bump(
-    y: Tensor,
-    centre: float | Tensor,
-    sigma: float,
-) -> Tensor:
+def _bump(y: Tensor, centre: float | Tensor, sigma: float) -> Tensor:
     return torch.exp(-((y - centre) ** 2) / (2 * sigma**2))
 
 
@@ -152,11 +133,7 @@ def shared_sign(sigma: float) -> float:
     return float(integral)
 
 
-def student(
-    dimension: int,
-    rho: float,
-    freedom: float,
-) -> float:
+def student(dimension: int, rho: float, freedom: float) -> float:
     """Both halves of a Student t vector of 2d components.
 
     The normal value, and what the shared scale adds even at rho = 0.
@@ -171,11 +148,7 @@ def _student_entropy(freedom: float, dimension: int) -> float:
     """Entropy of a standard Student t vector."""
     half = freedom / 2
     more = (freedom + dimension) / 2
-    arguments = torch.tensor(
-        [more, half],
-        device="cpu",
-        dtype=torch.float64,
-    )
+    arguments = torch.tensor([more, half], device="cpu", dtype=torch.float64)
     digamma = torch.special.digamma(arguments)
     of_scale = dimension / 2 * math.log(freedom * math.pi)
     normaliser = of_scale + math.lgamma(half) - math.lgamma(more)

@@ -21,11 +21,7 @@ TREES_UP_TO = 6  # dimensions of a pair: below it trees are faster than blocks (
 BLOCK_SHARE = 1 / 32  # of the budget, for one block of distances: 2**22 of them on a CPU
 
 
-def kraskov(
-    x: Tensor,
-    z: Tensor,
-    neighbours: int,
-) -> Tensor:
+def kraskov(x: Tensor, z: Tensor, neighbours: int) -> Tensor:
     """Every sample's contribution (samples,) to the information; its mean is the estimate."""
     if len(x) <= neighbours:
         raise ValueError(
@@ -38,20 +34,12 @@ def kraskov(
     in_x, in_z = count(x, z, neighbours)
     # The fewer neighbours alone within the joint distance, the more information.
     digammas = torch.special.digamma(in_x + 1.0) + torch.special.digamma(in_z + 1.0)
-    whole = torch.tensor(
-        [float(neighbours), float(len(x))],
-        device=x.device,
-        dtype=torch.float64,
-    )
+    whole = torch.tensor([float(neighbours), float(len(x))], device=x.device, dtype=torch.float64)
     contributions: Tensor = torch.special.digamma(whole).sum() - digammas
     return contributions
 
 
-def counts_by_blocks(
-    x: Tensor,
-    z: Tensor,
-    neighbours: int,
-) -> tuple[Tensor, Tensor]:
+def counts_by_blocks(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
     """Samples strictly nearer than the k-th neighbour, in x and in z, from blocks of distances."""
     rows = memory.fitting(8 * len(x), x.device, share=BLOCK_SHARE)
     in_x, in_z = [], []
@@ -62,13 +50,7 @@ def counts_by_blocks(
     return torch.cat(in_x), torch.cat(in_z)
 
 
-def _block(
-    x: Tensor,
-    z: Tensor,
-    start: int,
-    rows: int,
-    neighbours: int,
-) -> tuple[Tensor, Tensor]:
+def _block(x: Tensor, z: Tensor, start: int, rows: int, neighbours: int) -> tuple[Tensor, Tensor]:
     block = slice(start, start + rows)
     in_x = torch.cdist(x[block], x, p=math.inf)
     in_z = torch.cdist(z[block], z, p=math.inf)
@@ -84,11 +66,7 @@ def _block(
     return near_x - itself, near_z - itself
 
 
-def counts_by_trees(
-    x: Tensor,
-    z: Tensor,
-    neighbours: int,
-) -> tuple[Tensor, Tensor]:
+def counts_by_trees(x: Tensor, z: Tensor, neighbours: int) -> tuple[Tensor, Tensor]:
     """The same counts from k-d trees, on the host."""
     points_x, points_z = x.cpu().numpy(), z.cpu().numpy()
     # The maximum norm of the pair is the larger of both distances.
@@ -99,12 +77,7 @@ def counts_by_trees(
     for points in (points_x, points_z):
         inside = np.nextafter(radius, 0)  # strictly nearer
         tree = cKDTree(points)
-        inside_ball = tree.query_ball_point(
-            points,
-            inside,
-            p=np.inf,
-            return_length=True,
-        )
+        inside_ball = tree.query_ball_point(points, inside, p=np.inf, return_length=True)
         # Of copies of one pair nothing is strictly nearer.
         near = np.where(radius == 0, 0, inside_ball - 1)
         counts.append(torch.from_numpy(near).to(x.device))

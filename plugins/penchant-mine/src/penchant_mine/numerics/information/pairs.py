@@ -34,13 +34,7 @@ class Pairs:
         return not both_vary
 
 
-def prepare(
-    x: Tensor,
-    z: Tensor,
-    *,
-    scaling: str | None = "standard",
-    at_least: int = 2,
-) -> Pairs:
+def prepare(x: Tensor, z: Tensor, *, scaling: str | None = "standard", at_least: int = 2) -> Pairs:
     """Refuse what is no sample of pairs, and scale the rest.
 
     Args:
@@ -116,11 +110,7 @@ def normal_scores(values: Tensor) -> Tensor:
     """
     columns = []
     for column in values.cpu().T:
-        _, inverse, counts = torch.unique(
-            column,
-            return_inverse=True,
-            return_counts=True,
-        )
+        _, inverse, counts = torch.unique(column, return_inverse=True, return_counts=True)
         counts = counts.to(values.dtype)
         # Equal values share their mean rank, so that nothing is made up.
         mean_rank = counts.cumsum(0) - (counts - 1) / 2  # from 1

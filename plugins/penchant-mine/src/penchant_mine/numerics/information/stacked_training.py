@@ -106,12 +106,7 @@ class Split:
     training: Tensor
 
 
-def split(
-    samples: int,
-    networks: int,
-    recipe: Recipe,
-    order: Tensor,
-) -> Split:
+def split(samples: int, networks: int, recipe: Recipe, order: Tensor) -> Split:
     """Blocks of one random order, a network's moved on from the one before.
 
     So test blocks are disjoint where they fit.
@@ -123,11 +118,7 @@ def split(
     moved = [order.roll(-number * step) for number in range(networks)]
     rows = torch.stack(moved)
     end = test + stopping
-    return Split(
-        test=rows[:, :test],
-        stopping=rows[:, test:end],
-        training=rows[:, end:],
-    )
+    return Split(test=rows[:, :test], stopping=rows[:, test:end], training=rows[:, end:])
 
 
 def train(
@@ -169,12 +160,7 @@ def train(
 class _Batches:
     """Rows of the training split: every network walks through its own order, pass after pass."""
 
-    def __init__(
-        self,
-        rows: Tensor,
-        batch: int,
-        generator: Generator,
-    ) -> None:
+    def __init__(self, rows: Tensor, batch: int, generator: Generator) -> None:
         self._rows = rows
         self._generator = generator
         self.size = min(batch, rows.shape[1])
@@ -185,11 +171,7 @@ class _Batches:
         """Rows (networks, batch) of the next batch."""
         if self._order is None or self._position + self.size > self._order.shape[1]:
             # A new pass has a new order for every network.
-            keys = torch.rand(
-                self._rows.shape,
-                generator=self._generator,
-                device="cpu",
-            )
+            keys = torch.rand(self._rows.shape, generator=self._generator, device="cpu")
             order = keys.to(self._rows.device).argsort(1)
             self._order = self._rows.gather(1, order)
             self._position = 0
@@ -217,11 +199,7 @@ class _Weights:
         # One optimiser: Adam treats every number by itself, so networks stay independent.
         parameters = list(self.learning.values())
         fused = parameters[0].device.type in ("cpu", "cuda")
-        self._optimizer = torch.optim.Adam(
-            parameters,
-            lr=recipe.learning_rate,
-            fused=fused,
-        )
+        self._optimizer = torch.optim.Adam(parameters, lr=recipe.learning_rate, fused=fused)
         self._average = recipe.average
         self._averages = 0
 
@@ -269,22 +247,9 @@ class _Loop:
         self.weights = weights
         device = pairing.x.device
         count = len(stack)
-        self.best_value = torch.full(
-            (count,),
-            -math.inf,
-            device=device,
-            dtype=torch.float64,
-        )
-        self.best_step = torch.zeros(
-            count,
-            device=device,
-            dtype=torch.int64,
-        )
-        self.diverged = torch.zeros(
-            count,
-            device=device,
-            dtype=torch.bool,
-        )
+        self.best_value = torch.full((count,), -math.inf, device=device, dtype=torch.float64)
+        self.best_step = torch.zeros(count, device=device, dtype=torch.int64)
+        self.diverged = torch.zeros(count, device=device, dtype=torch.bool)
         self.since_gain = 0
         self._gained_to = torch.tensor(-math.inf, device=device, dtype=torch.float64)
         self._recent: list[Tensor] = []
@@ -331,12 +296,7 @@ class _Loop:
         self._gained_to = torch.where(gained, mean, self._gained_to)
         self.since_gain = 0 if gained else self.since_gain + 1
 
-    def _scores(
-        self,
-        state: State,
-        rows: Tensor,
-        shifts: Sequence[int],
-    ) -> tuple[Tensor, Tensor]:
+    def _scores(self, state: State, rows: Tensor, shifts: Sequence[int]) -> tuple[Tensor, Tensor]:
         x, z = self.pairing.pick(rows)
         return held_out_scores(self.stack, {**self.weights.buffers, **state}, x, z, shifts)
 

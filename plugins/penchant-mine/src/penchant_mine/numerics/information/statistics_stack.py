@@ -49,12 +49,7 @@ class StatisticsStack:
         return len(next(tensors))
 
     def scores(
-        self,
-        x: Tensor,
-        z: Tensor,
-        shifts: Sequence[int] = (),
-        *,
-        state: State | None = None,
+        self, x: Tensor, z: Tensor, shifts: Sequence[int] = (), *, state: State | None = None
     ) -> Tensor:
         """Scores of x with z as it is and moved on by each shift.
 
@@ -84,13 +79,7 @@ class StatisticsStack:
 
         return torch.vmap(one, randomness="error")(state, pairs)
 
-    def _perceptrons(
-        self,
-        state: State,
-        x: Tensor,
-        z: Tensor,
-        shifts: Sequence[int],
-    ) -> Tensor:
+    def _perceptrons(self, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]) -> Tensor:
         """A few shifts at a time, so that activations stay in the caches."""
         assert self._layers is not None
         first, _ = self._layers[0]
@@ -145,11 +134,7 @@ def plain_layers(module: nn.Module) -> Layers | None:
 
 @torch.no_grad()
 def held_out_scores(
-    stack: StatisticsStack,
-    state: State,
-    x: Tensor,
-    z: Tensor,
-    shifts: Sequence[int],
+    stack: StatisticsStack, state: State, x: Tensor, z: Tensor, shifts: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     """Scores in float64, in pieces of a fixed size.
 
