@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 P ?= example
+DEVICE ?= cuda
+PROCESSES ?= 1
 SHELL := /bin/bash
 # Tests start many processes, which must not compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow test-cuda check bench golden soak test-plugin wheels template docs pages gallery atlas format clean
+.PHONY: demo errors test test-slow test-lowest test-cuda check bench golden calibration soak sweep fuzz test-plugin wheels template docs pages gallery atlas format clean
 
 $(VENV)/.installed: requirements.txt constraints.txt pyproject.toml $(wildcard plugins/*/pyproject.toml)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -24,8 +26,11 @@ test: $(VENV)/.installed  ## all tests but the slow ones, two at a time, a threa
 test-slow: $(VENV)/.installed  ## all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not bench"
 
-test-cuda: $(VENV)/.installed  ## every probe and kernel on a GPU: a verdict, and a table of timings
-	@$(BIN)/python tests/cuda_verdict.py
+test-lowest:  ## the oldest versions that the distributions declare, in an environment of its own
+	@bash tests/lowest.sh $(PYTHON)
+
+test-cuda: $(VENV)/.installed  ## every probe and kernel on a GPU, or with DEVICE=emulated-cuda without one: a verdict, and tables
+	@$(BIN)/python tests/cuda_verdict.py --device $(DEVICE) --processes $(PROCESSES)
 
 check: $(VENV)/.installed  ## lint, format, types, architecture
 	$(BIN)/ruff check .
@@ -40,14 +45,26 @@ bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machin
 golden: $(VENV)/.installed  ## numbers of every quick preset and the public surface, compared with what is stored
 	$(BIN)/python tests/golden.py
 
+calibration: $(VENV)/.installed  ## what share is significant without an effect, for every kind of null; power; ten minutes
+	OMP_NUM_THREADS=1 $(BIN)/python tests/significance_calibration.py
+
+errors: $(VENV)/.installed  ## stated errors beside the spread over 24 seeds, all probes; about an hour, resumes
+	OMP_NUM_THREADS=1 $(BIN)/python tests/error_table.py
+
 soak: $(VENV)/.installed  ## ten minutes of kills, on Ray and in processes; at the end every number is the serial run's
 	$(BIN)/python tests/soak.py --kills 60 --seconds 600
+
+sweep: $(VENV)/.installed  ## a crash before and after every file operation of a run, each resumed to the same bytes
+	OMP_NUM_THREADS=1 $(BIN)/python tests/sweep.py
+
+fuzz: $(VENV)/.installed  ## damaged experiments, run folders, checkpoints and command lines, a few minutes
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py
 
 test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-plugin P=nad
 	@bash tests/alone.sh $(P) $(PYTHON)
 
 wheels: $(VENV)/.installed  ## install as people do: wheels of everything in a clean environment
-	@bash tests/wheels.sh $(BIN)/python
+	@OUT=$(OUT) bash tests/wheels.sh $(BIN)/python
 
 template:  ## what `penchant new plugin` writes, from plugins/penchant-example
 	$(BIN)/python -c "from pathlib import Path; from penchant_tools.template import packed; Path('plugins/penchant-tools/src/penchant_tools/template.txt').write_text(packed(Path('plugins/penchant-example')))"

@@ -33,6 +33,17 @@ def root():
 
 
 @pytest.fixture
+def gpu():
+    """The device of tests marked `cuda`: a GPU, or what replaces it (`make test-cuda`)."""
+    from penchant_testing.on_cuda import has_tested_device, on_tested_device
+
+    if not has_tested_device():
+        pytest.skip("no CUDA device")
+    with on_tested_device() as device:
+        yield device
+
+
+@pytest.fixture
 def install(tmp_path, monkeypatch):
     """Install a plugin: a module and a real dist-info folder on the path. Returns the folder.
 

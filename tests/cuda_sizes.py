@@ -204,7 +204,7 @@ class _Measured:
     def __enter__(self) -> _Measured:
         _wait(self.device)
         if self.device == NAME:
-            _counts[-1].memory.peak = 0
+            _counts[-1].memory.reset_peak()
         else:
             torch.cuda.reset_peak_memory_stats()
         self._start = time.perf_counter()

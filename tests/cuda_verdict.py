@@ -5,7 +5,11 @@ a GPU need not win: it shows a probe that takes far longer there than on the CPU
 real sizes, with the most bytes alive. Warnings are shown and fail nothing. All of it goes to the
 file `cuda-report.txt` as well, which can be attached to a report of a problem.
 
-    $ python tests/cuda_verdict.py --device emulated    # the emulated device in place of a GPU
+    $ python tests/cuda_verdict.py --device emulated-cuda    # emulated devices called cuda
+    $ python tests/cuda_verdict.py --device emulated         # those called emulated
+
+Where the device is called `cuda`, a third table lists the code that runs on CUDA only, and the
+first test that reaches it; with all tests selected, code that none reaches is a failure.
 """
 
 from __future__ import annotations
@@ -23,17 +27,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cuda_lines
 import cuda_sizes
 import pytest
 import torch
 from penchant.plugins.discovery import kernel_version
 from penchant_numerics import gpus
-from penchant_testing import on_cuda
+from penchant_testing import emulated_cuda, on_cuda
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = "cuda-report.txt"
 HEAD = f"{'probe':32} {'CPU s':>9} {'GPU s':>9} {'CPU/GPU':>8}"
 NO_DEVICE = 2  # the exit code where there is no GPU
+EMULATED = "emulated-cuda"
 LONGEST = 160  # characters of a warning
 BUILD = "cu126"  # of torch, for most drivers and GPUs
 
@@ -121,11 +127,13 @@ def another_build() -> Iterator[str]:
     yield f"for example, for most drivers and GPUs: {command}"
 
 
-def run_tests(table: Path, selected: list[str]) -> tuple[int, Watch]:
+def run_tests(table: Path, selected: list[str], *, processes: int = 1) -> tuple[int, Watch]:
     """Run what is marked `cuda`; warnings are errors nowhere."""
     os.environ[on_cuda.TABLE] = str(table)
     watch = Watch()
-    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "cuda", "-W", "default"]
+    options = ["-q", "-p", "no:cacheprovider", "-m", "cuda", "-W", "default", "-p", "cuda_lines"]
+    several = ["-n", str(processes), "--dist", "worksteal"]
+    options += several if processes > 1 else ["-p", "no:xdist"]
     # A package that cannot be imported costs its own tests only.
     options.append("--continue-on-collection-errors")
     if not selected:
@@ -137,24 +145,33 @@ def run_tests(table: Path, selected: list[str]) -> tuple[int, Watch]:
 def main() -> int:
     """Run the tests; the exit code is pytest's, or 2 where there is no GPU."""
     parser = argparse.ArgumentParser(description="tests on a GPU, with a verdict")
-    parser.add_argument("--device", choices=("cuda", "emulated"), default="cuda")
+    parser.add_argument("--device", choices=("cuda", *on_cuda.EMULATED), default="cuda")
+    parser.add_argument("--processes", type=int, default=1, help="of tests; a GPU takes one")
     parser.add_argument("--report", type=Path, default=Path(REPORT))
     parser.add_argument("tests", nargs="*", help="files or options for pytest; all without any")
     given = parser.parse_args()
     report = Report(given.report.resolve())
     report.say(*machine(given.device))
-    if given.device == "cuda":
-        reason = gpus.obstacle(gpus.known())
-        if reason is not None:
-            report.say(f"no verdict: {reason}")
-            if "pytorch.org" in reason:
-                report.say(*another_build())
-            return NO_DEVICE
+    reason = _obstacle(given.device)
+    if reason is not None:
+        report.say(f"no verdict: {reason}")
+        if "pytorch.org" in reason:
+            report.say(*another_build())
+        if given.device == "cuda":
+            report.say(f"without a GPU, on emulated ones: make test-cuda DEVICE={EMULATED}")
+        return NO_DEVICE
     os.environ[on_cuda.DEVICE] = given.device
+    if given.device == EMULATED and not emulated_cuda.is_loaded():
+        # from the start, because torch looks for CUDA only once
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, *sys.argv], emulated_cuda.environment())
 
     start = time.perf_counter()
-    table = Path(tempfile.mkdtemp(prefix="penchant-cuda-")) / "table.txt"
-    code, watch = run_tests(table, given.tests)
+    folder = Path(tempfile.mkdtemp(prefix="penchant-cuda-"))
+    table, reached = folder / "table.txt", folder / "lines.txt"
+    if on_cuda.tested_device() == "cuda":
+        os.environ[cuda_lines.FILE] = str(reached)
+    code, watch = run_tests(table, given.tests, processes=given.processes)
     report.say(*watch.failures, printed=False)
     lines = sorted(table.read_text().splitlines()) if table.is_file() else []
     report.say("", HEAD, *lines, "", cuda_sizes.HEAD)
@@ -163,12 +180,24 @@ def main() -> int:
             report.say(line)
             if line.startswith(cuda_sizes.FAILED):
                 code = code or 1
+    if on_cuda.tested_device() == "cuda":
+        rows, unreached = cuda_lines.table(reached)
+        report.say("", cuda_lines.HEAD, *rows)
+        if unreached and not given.tests:
+            code = code or 1
     total = watch.warnings.total()
     report.say("", f"{total} warnings" + (":" if total else ""))
     report.say(*(f"{count:5} x {text}" for text, count in watch.warnings.most_common()))
     report.say("", _verdict(code, watch, given.device, time.perf_counter() - start))
     report.say(f"everything above, and every failure in full, is in {report.path}")
     return code
+
+
+def _obstacle(device: str) -> str | None:
+    """Why there is no such device here; None where there is."""
+    if device == "cuda":
+        return gpus.obstacle(gpus.known())
+    return emulated_cuda.obstacle() if device == EMULATED else None
 
 
 def _verdict(code: int, watch: Watch, device: str, seconds: float) -> str:

@@ -5,7 +5,7 @@
 A grid of jobs runs in two workers, first on a Ray cluster of two nodes on this machine, then in
 processes, then in processes of two commands on one folder. It is disturbed: a command by SIGKILL,
 SIGTERM and SIGINT, workers by SIGKILL and SIGTERM, the server that workers are forked from by
-SIGKILL, and on Ray a node is removed and added again. Most disturbances come a moment after the run has left something new, so that they hit work;
+SIGKILL; on Ray the actor beside the command by SIGKILL, and a node is removed and added again. Most disturbances come a moment after the run has left something new, so that they hit work;
 the others at any moment, also while a run starts. When a folder is done another one is begun, until
 all kills are used. At the end of each folder every number, array, checkpoint and figure must equal
 those of one serial run, and no temporary file, shard or lock may be left. A run in which nothing
@@ -139,12 +139,12 @@ class Together(Processes):
 
 
 class RayCluster:
-    """Where workers are tasks on two nodes, both on this machine."""
+    """Where jobs and shards are tasks on two nodes, both on this machine."""
 
     commands = 1
 
     name = "ray"
-    disturbances = (*ANYWHERE, "node removed")
+    disturbances = (*ANYWHERE, "node removed", "endpoint SIGKILL")
 
     def __init__(self):
         # This process has Ray's own handler of SIGTERM, which asks a cluster that is gone to drain.
@@ -156,13 +156,17 @@ class RayCluster:
         self.node = patiently(lambda: self.cluster.add_node(num_cpus=1))
         self.executor = f"ray:address={self.cluster.address}"
 
-    def workers(self, process):
+    def workers(self, process, names=("ray::do_job", "ray::do_shards")):
         """Process ids of the tasks: children of the nodes, to which Ray gives a name."""
         found = []
         for node in self.cluster.list_all_nodes():
             for started in node.all_processes["raylet"]:
                 found += children_of(started.process.pid)
-        return [child for child in found if command_of(child).startswith("ray::_call")]
+        return [child for child in found if command_of(child).startswith(names)]
+
+    def endpoints(self, process):
+        """Process id of the actor that tasks call the command through."""
+        return self.workers(process, ("ray::Endpoint",))
 
     def disturb(self):
         """A node goes, with all that runs on it, and another one comes."""
@@ -274,7 +278,8 @@ def disturb(place, process, how):
         if who == "main":
             process.send_signal(number)
             return True
-        found = place.servers(process) if who == "server" else place.workers(process)
+        find = {"server": "servers", "endpoint": "endpoints"}.get(who, "workers")
+        found = getattr(place, find)(process)
         if found:
             os.kill(random.choice(found), number)
             return True
@@ -284,7 +289,7 @@ def disturb(place, process, how):
 def contents(folder):
     """What must not depend on kills: results without their cost, arrays, checkpoints, figures."""
     found = {}
-    for path in sorted([*folder.glob("jobs/**/*"), *folder.glob("networks/*/*")]):
+    for path in sorted([*folder.glob("jobs/**/*"), *folder.glob("networks/*/*.pt")]):
         if path.is_dir():
             continue
         name = str(path.relative_to(folder))
@@ -342,6 +347,9 @@ class Soak:
         name = "Metadata-Version: 2.1\nName: penchant-soaked\nVersion: 1.0\n"
         (info / "METADATA").write_text(name)
         (info / "entry_points.txt").write_text("[penchant]\nsoaked = penchant_soaked\n")
+        # The nodes of a cluster are started from here.
+        known = os.environ.get("PYTHONPATH", "")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(info.parent), known])
 
     def run(self, place, kills, seconds):
         """Disturb until all kills are used or the time is over; says what happened."""

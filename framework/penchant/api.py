@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from penchant.components.component import Probe
+from penchant.components.targets import resolve
 from penchant.errors import Error, suggestion
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build, read_toml
@@ -131,10 +132,12 @@ def measure(
         hint = "measure with each, or give penchant.run an experiment with seeds"
         raise Error(f"measure takes one seed, found seeds {options['seeds']!r}: {hint}")
     plugins = with_display(discovery.load(), lines=False)
-    given = probe
+    drawing: Any = ""
     # A class of the user's own is registered like those of plugins.
     if not isinstance(probe, str):
         plugins = plugins.with_component(probe, Probe)
+        # It is not installed, so that its result cannot be drawn by its name.
+        drawing = probe.figures and resolve(probe.figures, f"the figures of {probe.name}")
         probe = probe.name
     settings = {name: options.pop(name) for name in _SETTINGS & options.keys()}
     _check_names(options, plugins.probes.get(probe, "measure"))
@@ -167,8 +170,7 @@ def measure(
         if details := result.record.get("traceback"):
             error.add_note(details)
         raise error
-    # A class in a script may draw with a function that has no name to be stored under.
-    if callable(drawing := getattr(given, "figures", "")):
+    if drawing:
         result.record["figures"] = drawing
     return result
 

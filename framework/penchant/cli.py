@@ -17,6 +17,7 @@ import click
 from penchant.errors import Error
 from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
+from penchant.plugins.working_folder import load_here
 from penchant.terminal import complain, say, with_display
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,10 +89,6 @@ def main(ctx: click.Context, without: tuple[str, ...]) -> None:
       eval "$(_PENCHANT_COMPLETE=bash_source penchant)"
     """  # noqa: D301  click reads the character \b, not a backslash and a b
     ctx.obj = tuple(without)
-    # `import:factory=own:make` finds own.py in the folder where the command is typed.
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
 
 
 _RUN_OPTIONS = [
@@ -157,8 +154,10 @@ def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) ->
     name = file.stem
     if quick:
         # Before `--set`: what is typed beside --quick is meant.
-        raw = extra("penchant_tools.quick:quick_form")(raw, discovery.load(without), file.name)
+        raw = extra("penchant_tools.quick:quick_form")(raw, load_here(without), file.name)
         name = f"{name}-quick"
+        for entry in raw["probes"]:
+            complain(f"quick: {entry.get('label', entry['name'])}: {entry['quick'] or 'as it is'}")
     _execute(raw, file.name, Path("runs") / name, without, **options)
 
 
@@ -276,7 +275,7 @@ def _execute(
     # Options that were typed replace what the file says.
     raw = {**raw, **{key: value for key, value in settings.items() if value is not None}}
     folder = Path(out or folder)
-    plugins = discovery.load(without)
+    plugins = load_here(without)
     if dry_run:
         print_forecast = extra("penchant_tools.dry_run:print_forecast")
         sys.exit(0 if print_forecast(raw, where, folder, plugins, only) else 1)

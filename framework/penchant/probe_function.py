@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from penchant.execution.context import Context
     from penchant.results.quantities import Quantity
     from penchant.results.result import Result
+    from penchant.results.tables import Table
 
-    Measurement = Callable[..., Result | Quantity | Mapping[str, Quantity]]
+    Measurement = Callable[..., Result | Quantity | Mapping[str, Quantity | Table]]
 
 
 def probe(
     *,
     quantities: Mapping[str, str],
     needs: str | tuple[str, ...] = (),
+    tables: Mapping[str, str] | None = None,
     arrays: Mapping[str, str] | None = None,
     figures: Callable[[Result], Mapping[str, Any]] | str = "",
 ) -> Callable[[Measurement], type[Probe]]:
@@ -36,12 +38,13 @@ def probe(
     Args:
         quantities: Name of each number it gives to one line about it.
         needs: What it cannot do without: "architecture", "dataset", or both.
-        arrays: The same as `quantities` for arrays.
+        tables: The same for numbers along axes: {"size[layer]": "norm of its weights"}.
+        arrays: The same for other arrays.
         figures: Function that draws figures from a result, or its target.
 
     Returns:
-        A decorator. The function returns a `Result`, a dict of quantities, or the quantity itself
-        where there is one.
+        A decorator. The function returns a `Result`, a dict of quantities and tables, or the
+        quantity itself where there is one.
 
     >>> @probe(needs="architecture", quantities={"size": "norm of the output on zeros"})
     ... def output_size(context, networks: int = 16):
@@ -62,6 +65,7 @@ def probe(
             "name": name,
             "needs": (needs,) if isinstance(needs, str) else tuple(needs),
             "quantities": dict(quantities),
+            "tables": dict(tables or {}),
             "arrays": dict(arrays or {}),
             "figures": figures,
             "target": staticmethod(_target(function, name, tuple(quantities))),
@@ -99,15 +103,18 @@ def _target(
     def run(options: Probe, context: Context) -> Result:
         from penchant.results.quantities import Quantity
         from penchant.results.result import Result
+        from penchant.results.tables import Table
 
         measured = function(context, **options.options())
         if isinstance(measured, Result):
             return measured
         if isinstance(measured, Mapping):
-            return Result(dict(measured))
+            tables = {key: each for key, each in measured.items() if isinstance(each, Table)}
+            others: Any = {key: each for key, each in measured.items() if key not in tables}
+            return Result(others, tables=tables)
         if isinstance(measured, Quantity) and len(quantities) == 1:
             return Result({quantities[0]: measured})
-        expected = "a Result, a dict of quantities, or the only quantity"
+        expected = "a Result, a dict of quantities and tables, or the only quantity"
         raise Error(f"probe {name!r} must return {expected}, found {type(measured).__name__}")
 
     run.wrapped = function  # type: ignore[attr-defined]  # errors name its lines

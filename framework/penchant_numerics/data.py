@@ -143,9 +143,35 @@ def as_data(value: Any) -> Data:
     return data
 
 
+def unreadable(tensor: Tensor) -> str:
+    """What hides the values of a tensor, and what helps; empty if nothing does.
+
+    >>> unreadable(torch.ones(2).to_sparse())
+    'a tensor in the form sparse_coo, expected a dense one: give tensor.to_dense()'
+    >>> unreadable(torch.ones(2))
+    ''
+    """
+    if tensor.is_nested:
+        return (
+            "a nested tensor, expected samples of one shape: pad them, nested.to_padded_tensor(0)"
+        )
+    if tensor.layout is not torch.strided:
+        form = str(tensor.layout).removeprefix("torch.")
+        return f"a tensor in the form {form}, expected a dense one: give tensor.to_dense()"
+    if tensor.device.type == "meta":
+        return "a tensor on the device meta, which has no values: load it on cpu"
+    if tensor.is_quantized:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        return f"a quantised tensor ({kind}), expected plain numbers: give tensor.dequantize()"
+    return ""
+
+
 def _check_split(name: str, samples: Samples, classes: int) -> None:
     """Refuse a split that cannot be right."""
     inputs, labels = samples
+    for what, each in (("inputs", inputs), ("labels", labels)):
+        if isinstance(each, Tensor) and (problem := unreadable(each)):
+            raise ValueError(f"{name} {what} are {problem}")
     if len(inputs) != len(labels):
         raise ValueError(
             f"{name} has {len(inputs)} inputs but {len(labels)} labels; the numbers must match"
@@ -155,6 +181,10 @@ def _check_split(name: str, samples: Samples, classes: int) -> None:
     # streamed inputs are checked when they are read
     if isinstance(inputs, Tensor) and not torch.isfinite(inputs).all():
         raise ValueError(f"{name} inputs have values that are not finite")
+    if labels.is_floating_point() and not torch.isfinite(labels).all():
+        count = int((~torch.isfinite(labels)).sum())
+        hint = "leave these samples out"
+        raise ValueError(f"{name} labels have {count} values that are not finite; {hint}")
 
     # labels of classes count from zero; a position may have none
     if not classes:

@@ -21,6 +21,8 @@ from torch.utils._pytree import tree_leaves
 
 _SAMPLES = 16  # rows the passes see at most; batch statistics and random layers show with fewer
 _SHARE = 0.15  # of the budget, for what one pass notes: three are compared
+_RANDOM = "gives other outputs for equal inputs the second time"
+_MIXES = "mixes the samples of a batch"
 _ROUNDING = 1.0  # in roots of machine precision: batches of other sizes round differently
 
 
@@ -35,7 +37,20 @@ Calls = dict[str, Call]  # by "module#number"
 
 
 class NotDeterministicError(ValueError):
-    """A network whose outputs, or state, change from one pass to the next."""
+    """A network whose outputs change from one pass to the next, or with what is beside a sample.
+
+    Attributes:
+        culprit: The module that makes it so.
+        what: What it does, with the module's name.
+        mixes: Whether it mixes samples; otherwise it is random.
+    """
+
+    def __init__(self, network: nn.Module, name: str, what: str, *, hint: str = "") -> None:
+        self.culprit = network.get_submodule(name)
+        kind = type(self.culprit).__name__
+        self.what = f"module {name!r} ({kind}) {what}" if name else f"the network ({kind}) {what}"
+        self.mixes = what == _MIXES
+        super().__init__(f"{self.what}{hint}")
 
 
 def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
@@ -58,11 +73,9 @@ def check_deterministic(network: nn.Module, inputs: Tensor) -> None:
         half = few[: (len(few) + 1) // 2]
         first = _passed(network, few)
         # the second pass is the first, to the bit
-        again = "gives other outputs for equal inputs the second time"
-        _compare(network, first, _passed(network, few), torch.equal, again)
+        _compare(network, first, _passed(network, few), torch.equal, _RANDOM)
         # and half of the samples have what they had among all, to rounding
-        mixing = "mixes the samples of a batch (check=False accepts that, with all in one batch)"
-        _compare(network, first, _passed(network, half), _close, mixing)
+        _compare(network, first, _passed(network, half), close, _MIXES)
 
     devices = [inputs.device] if inputs.device.type == "cuda" else []
     with torch.no_grad(), torch.random.fork_rng(devices=devices):
@@ -87,10 +100,8 @@ def _check_modes(network: nn.Module) -> None:
         random = isinstance(module, _DropoutNd) and module.p > 0
         mixing = isinstance(module, _BatchNorm)
         if module.training and (random or mixing):
-            kind = type(module).__name__
-            raise NotDeterministicError(
-                f"module {name!r} ({kind}) is in training mode; call network.eval()"
-            )
+            what = "is in training mode"
+            raise NotDeterministicError(network, name, what, hint="; call network.eval()")
 
 
 def _compare(
@@ -108,11 +119,11 @@ def _compare(
         if same_inputs and not same_outputs:
             # inner modules end first, so that this is the one that does it
             name = key.split("#")[0]
-            kind = type(network.get_submodule(name)).__name__
-            raise NotDeterministicError(f"module {name!r} ({kind}) {what}")
+            hint = " (check=False accepts that, with all in one batch)" if what == _MIXES else ""
+            raise NotDeterministicError(network, name, what, hint=hint)
 
 
-def _close(whole: Tensor, some: Tensor) -> bool:
+def close(whole: Tensor, some: Tensor) -> bool:
     """Whether the first rows of a tensor are another, to rounding.
 
     Tensors without rows of samples say nothing.

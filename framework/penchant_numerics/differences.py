@@ -53,7 +53,9 @@ class Difference:
 
     @property
     def undecided(self) -> bool:
-        """Does it look large although two repetitions cannot decide anything?"""
+        """Does it look large although two repetitions, or equal ones, cannot decide anything?"""
+        if self.error == 0 and self.df is not None and self.p is None:
+            return True
         if not self.error or self.df is None or self.df >= FEW or self.p is None:
             return False
         normal = significance.p_value(self.value, self.error)
@@ -125,7 +127,8 @@ def against_null(number: Measured, null_df: float | None) -> Difference | None:
     """How far a number is from its value without an effect; None where there is no null.
 
     The p-value that a number carries decides. Elsewhere a difference is compared with the larger
-    of the null's spread and the value's own error, with the degrees of freedom of that one.
+    of the null's spread and the value's own error, with the degrees of freedom of that one; a
+    spread of a few draws as `significance.few_draws_p_value` does.
 
     Args:
         number: The number with its null.
@@ -146,7 +149,11 @@ def against_null(number: Measured, null_df: float | None) -> Difference | None:
     if number.null_spread is not None:
         terms.append((math.hypot(number.null_spread, uncertain[0]), null_df))
     error, df = max(terms, key=lambda term: term[0], default=(None, None))
-    return Difference(value, error, df, number.p)
+    p = number.p
+    by_spread = number.null_spread is not None and (error, df) == terms[-1]
+    if p is None and by_spread and error is not None and null_df is not None:
+        p = significance.few_draws_p_value(value, error, null_df)
+    return Difference(value, error, df, p)
 
 
 def null_df(number: Measured) -> float | None:

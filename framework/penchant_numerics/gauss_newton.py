@@ -72,12 +72,10 @@ def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
         return tangents
     # one output is the difference of two logits
     if outputs.shape[-1] == 1:
-        share = outputs.sigmoid()
-        return share * (1 - share) * tangents
+        return outputs.sigmoid() * (-outputs).sigmoid() * tangents
     # (diag p - p p^T) u
     share = outputs.softmax(-1)
-    mean = (share * tangents).sum(-1, keepdim=True)
-    return share * (tangents - mean)
+    return share * _around_mean(share, tangents)
 
 
 def loss_factor_times(
@@ -98,15 +96,31 @@ def loss_factor_times(
         return vectors
     # one output is the difference of two logits
     if outputs.shape[-1] == 1:
-        share = outputs.sigmoid()
-        root = (share * (1 - share)).sqrt()
+        root = (outputs.sigmoid() * (-outputs).sigmoid()).sqrt()
         return root * vectors
     share = outputs.softmax(-1)
     if transposed:
-        mean = (share * vectors).sum(-1, keepdim=True)
-        return share.sqrt() * (vectors - mean)
+        return share.sqrt() * _around_mean(share, vectors)
     roots = share.sqrt() * vectors
-    return roots - share * roots.sum(-1, keepdim=True)
+    made = roots - share * roots.sum(-1, keepdim=True)
+    # of the likeliest class, 1 - p is the sum of all others
+    top = share.argmax(-1, keepdim=True)
+    rest = share.scatter(-1, top, 0.0).sum(-1, keepdim=True)
+    position = top.expand_as(roots[..., :1])
+    own = roots.gather(-1, position)
+    others = roots.scatter(-1, position, 0.0).sum(-1, keepdim=True)
+    return made.scatter(-1, position, rest * own - share.gather(-1, top) * others)
+
+
+def _around_mean(share: Tensor, vectors: Tensor) -> Tensor:
+    """Vectors (..., C) without their mean under probabilities (..., C).
+
+    Counted from the likeliest class: where its probability rounds to one, the mean of the vectors
+    is its entry, and the difference of the two would be their rounding.
+    """
+    top = share.argmax(-1, keepdim=True).expand_as(vectors[..., :1])
+    from_top = vectors - vectors.gather(-1, top)
+    return from_top - (share * from_top).sum(-1, keepdim=True)
 
 
 def conventions(loss: str, reduction: str, *, sequences: bool = False) -> dict[str, str]:

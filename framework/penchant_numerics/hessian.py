@@ -16,6 +16,7 @@ import torch
 from penchant_numerics import memory
 from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import (
+    LOSSES,
     PASS_SHARE,
     GaussNewton,
     KeptFor,
@@ -102,6 +103,9 @@ class Hessian(Operator):
         if labels is None:
             raise ValueError("expected inputs and labels, found no labels")
         self.labels = labels
+        self._positions = 1
+        if loss in LOSSES and labels.is_floating_point():
+            self._positions = self.outputs.sample_shape(self.inputs)[:-1].numel()
         sequences = are_sequences(self.labels)
         self.conventions = conventions(loss, reduction, sequences=sequences)
         self.scale = 1.0
@@ -162,12 +166,18 @@ class Hessian(Operator):
     @property
     def terms(self) -> int:
         """How many terms the loss is a mean of: samples, or positions that count."""
-        return _terms(self.labels)
+        return self._terms(self.labels)
 
     @property
     def cached(self) -> int:
         """Number of batches whose recorded gradients are cached."""
         return len(self._records)
+
+    def _terms(self, labels: Tensor) -> int:
+        """Samples, or positions of sequences that count: of labels that are numbers, all."""
+        if not are_sequences(labels) or labels.is_meta:
+            return len(labels) * self._positions
+        return int(positions_counted(labels).sum())
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs and labels, pass by pass."""
@@ -181,7 +191,7 @@ class Hessian(Operator):
         with torch.enable_grad():
             mean = self._loss(self.outputs(leaves, inputs), labels)
             gradient = torch.autograd.grad(
-                mean * _terms(labels), leaves, create_graph=True, materialize_grads=True
+                mean * self._terms(labels), leaves, create_graph=True, materialize_grads=True
             )
 
         # of the gradient only its node in the graph is stored
@@ -270,13 +280,6 @@ class Hessian(Operator):
             return
         for some, block in zip(total.split(together), rows.split(together)):
             self.layout.add_(some, torch.vmap(product)(block))
-
-
-def _terms(labels: Tensor) -> int:
-    """Samples, or positions of sequences that count."""
-    if not are_sequences(labels) or labels.is_meta:
-        return len(labels)
-    return int(positions_counted(labels).sum())
 
 
 def residual(

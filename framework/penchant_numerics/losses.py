@@ -61,6 +61,36 @@ def own_loss(name: str) -> Loss:
     return mean
 
 
+def fits_labels(loss: str, labels: Tensor) -> bool:
+    """Whether a loss is defined for labels: cross-entropy takes classes and probabilities only.
+
+    >>> fits_labels("cross-entropy", torch.tensor([0.5, 7.0], device="cpu"))
+    False
+    """
+    if loss != "cross-entropy" or not labels.is_floating_point() or labels.is_meta:
+        return True
+    return bool(((labels >= 0) & (labels <= 1)).all())
+
+
+def check_labels(loss: str, labels: Tensor) -> None:
+    """Refuse to train with a loss that is not defined for the labels.
+
+    Args:
+        loss: A loss by name.
+        labels: Labels (n, ...).
+
+    Raises:
+        ValueError: Cross-entropy, and numbers that are no probabilities.
+    """
+    if fits_labels(loss, labels):
+        return
+    low, high = float(labels.min()), float(labels.max())
+    raise ValueError(
+        "cross-entropy needs labels that are classes or probabilities, found numbers from "
+        f'{low:.4g} to {high:.4g}; loss = "squared-error" takes them'
+    )
+
+
 def binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     """Mean over samples of the sum over outputs; labels 0 or 1, or chances between them.
 

@@ -6,9 +6,12 @@ or of more logits that of the sample's class.
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.derivatives import first_output
+from penchant_numerics.equal_groups import left_out_spectra
 from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import GroupedMoment, directions_of
 from penchant_numerics.row_moments import by_rows, directions_of_rows
@@ -61,7 +64,9 @@ def _chosen(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def directions_of_gradients(rows: Tensor) -> Directions:
-    """The second moment of gradients (samples, D) of one network, sample by sample.
+    """The second moment of gradients (samples, D) of one network, over all samples.
+
+    The order of samples decides only which of them the jackknife leaves out together.
 
     Returns:
         As of an estimator, with samples instead of networks.
@@ -73,12 +78,18 @@ def directions_of_gradients(rows: Tensor) -> Directions:
     if by_rows(count, size):
         return directions_of_rows(rows)
     moment = GroupedMoment(size, device=rows.device)
-    # groups of unequal size would be taken for spread
     groups = len(moment.groups)
     if count < groups:
         raise ValueError(f"the moment over samples needs at least {groups} of them, found {count}")
-    moment.add(rows[: count // groups * groups])
-    return directions_of(moment)
+    moment.add(rows)
+    directions = directions_of(moment)
+    if count % groups == 0:
+        return directions
+    # groups of unequal size would be taken for spread
+    rank = len(directions.eigenvalues)
+    latest = rows[count - groups :]
+    spectra = left_out_spectra(moment, latest, centred=False, rank=rank)
+    return dataclasses.replace(directions, jackknife=spectra)
 
 
 def scrambled_phases(rows: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

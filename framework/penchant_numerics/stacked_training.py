@@ -20,6 +20,7 @@ import torch
 from penchant_numerics.compilation import compiled
 from penchant_numerics.data import Samples
 from penchant_numerics.ensembles import Ensemble, State, state_of
+from penchant_numerics.losses import check_labels
 from penchant_numerics.peak_memory import LiveBytes
 from penchant_numerics.precision import training_cast
 from penchant_numerics.trainer import (
@@ -74,6 +75,8 @@ class Stacked:
         self.limit = limit
         self.module = copy.deepcopy(networks[0])
         self.loss = loss_function(recipe.loss)
+        for each in samples:
+            check_labels(recipe.loss, each.labels)
         self._data = _Batches(samples, seeds, recipe)
 
         # one tensor of all networks for each parameter and buffer; some are trained

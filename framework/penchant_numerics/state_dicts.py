@@ -105,6 +105,15 @@ def _state_in(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         others += rest
 
 
+def has_averages(content: dict[str, Any]) -> bool:
+    """Are the weights that `fill` takes from a checkpoint averages over a training?
+
+    timm names them so; the averaged models of `torch.optim.swa_utils` count what they average.
+    """
+    state, _ = _state_in(content)
+    return "n_averaged" in state or state is content.get("state_dict_ema")
+
+
 def _without_prefix(state: dict[str, Any], own: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The state without the words that wrappers put before every name, and these words.
 

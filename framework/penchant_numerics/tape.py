@@ -143,6 +143,9 @@ class Tape(TorchDispatchMode):
             needed |= used
             steps.append(step._replace(ends=sorted(ends)))
         self.steps = steps[::-1]
+        # tangents side by side may lie otherwise in memory, where a view of them is a copy
+        if not self.writes:
+            self.steps = [_reshaping(step) for step in self.steps]
 
         # what was stored for recognising tangents
         self._slots = {}
@@ -216,6 +219,13 @@ class Tape(TorchDispatchMode):
             for each in _tensors(step.arguments):
                 sizes[_storage(each)] = each.untyped_storage().nbytes()
         return sizes
+
+
+def _reshaping(step: Step) -> Step:
+    """A step that gives a view where there is one, and a copy elsewhere."""
+    if step.operation is not torch.ops.aten.view.default:
+        return step
+    return step._replace(operation=torch.ops.aten.reshape.default)
 
 
 def _given(argument: Any, values: dict[int, Tensor]) -> Any:

@@ -110,6 +110,8 @@ class Trainer:
         self.epoch_length = recipe.steps_per_epoch(count)
         self.step = 0
         self.finished = self.total == 0
+        if self.total:
+            losses.check_labels(recipe.loss, samples.labels)
         self._epoch_loss = 0.0
         self._order: Tensor | None = None
         self._unread: list[_Step] = []

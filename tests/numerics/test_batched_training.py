@@ -20,10 +20,6 @@ from penchant_numerics.batched_training import (
 from penchant_numerics.data import Samples
 from torch import nn
 
-# Autograd counts devices at its first backward pass: the emulated one must be there before.
-with testing.emulated_device():
-    pass
-
 STEPS = {"steps": 3, "batch": 4, "learning_rate": 0.1}
 
 

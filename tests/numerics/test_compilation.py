@@ -14,10 +14,6 @@ from penchant_numerics.stacked_training import Stacked
 from penchant_numerics.trainer import Trainer
 from torch import nn
 
-# Autograd counts devices at its first backward pass: the emulated one must be there before.
-with testing.emulated_device():
-    pass
-
 CPU = torch.device("cpu")
 # What torch's compiler says of itself.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -141,9 +141,8 @@ def test_numerics_name_the_device_of_every_tensor():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_same_networks_on_cuda():
-    cpu, cuda = drawn(network()), draw(Drawn(network()), range(3)).to("cuda", torch.float64)
+def test_the_same_networks_on_cuda(gpu):
+    cpu, cuda = drawn(network()), draw(Drawn(network()), range(3)).to(gpu, torch.float64)
     torch.testing.assert_close(
-        input_gradients(cuda, POINT[None].cuda()).cpu(), input_gradients(cpu, POINT[None])
+        input_gradients(cuda, POINT[None].to(gpu)).cpu(), input_gradients(cpu, POINT[None])
     )

@@ -192,9 +192,9 @@ def test_layout_marks_what_is_missing_and_prefers_what_was_given():
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_everything_stays_on_its_device(device):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("there is no CUDA device")
+def test_everything_stays_on_its_device(device, request):
+    if device == "cuda":
+        device = request.getfixturevalue("gpu")
     with testing.strict_devices():
         waves = fourier.real_basis((4, 6), device=device, dtype=torch.float32)
         found = fourier.amplitudes(waves.vectors.reshape(-1, 4, 6), waves.frequencies)

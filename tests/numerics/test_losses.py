@@ -4,10 +4,12 @@ import penchant
 import pytest
 import torch
 from penchant.components.training import Training
+from penchant_numerics.data import Samples
 from penchant_numerics.gauss_newton import GaussNewton
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.losses import OwnGaussNewton, binary_cross_entropy, own_loss
-from penchant_numerics.trainer import loss_function
+from penchant_numerics.stacked_training import Stacked
+from penchant_numerics.trainer import Trainer, loss_function
 from torch import nn
 from torch.nn import functional
 
@@ -135,3 +137,16 @@ def test_a_network_is_trained_and_measured_with_her_loss():
     for name in ("trace-gauss-newton", "largest-gauss-newton"):
         assert own[name].value == pytest.approx(ours[name].value, rel=1e-4)
         assert own[name].stderr == pytest.approx(ours[name].stderr, rel=1e-3)
+
+
+def test_a_training_with_cross_entropy_refuses_numbers_that_are_no_probabilities():
+    recipe = penchant.Training(steps=1)
+    numbers = Samples(X, torch.linspace(-3, 5, len(X), dtype=X.dtype, device="cpu"))
+    network = nn.Linear(X.shape[1], 1).to(X.dtype)
+    message = "classes or probabilities, found numbers from -3 to 5"
+    with pytest.raises(ValueError, match=message):
+        Trainer(network, numbers, recipe, seed=0)
+    with pytest.raises(ValueError, match=message):
+        Stacked([network], [numbers], recipe, seeds=[0])
+    Trainer(network, Samples(X, numbers.labels.clamp(0, 1)), recipe, seed=0).run()
+    Trainer(network, numbers, penchant.Training(steps=0), seed=0)

@@ -597,10 +597,9 @@ def test_products_run_on_the_meta_device(cache):
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("operator", [GaussNewton, Hessian])
-def test_products_on_cuda_equal_those_on_the_cpu(operator):
+def test_products_on_cuda_equal_those_on_the_cpu(operator, gpu):
     network, data = build("convolutions")
     exact = operator(network, data, batch=4).dense()
-    found = operator(network.to("cuda"), tuple(each.to("cuda") for each in data), batch=4).dense()
+    found = operator(network.to(gpu), tuple(each.to(gpu) for each in data), batch=4).dense()
     close(found.cpu(), exact)

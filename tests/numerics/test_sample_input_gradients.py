@@ -148,3 +148,45 @@ def test_errors_over_samples_are_the_spread_over_samples():
         values.append(found.trace)
         errors.append(found.trace_stderr)
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.35)
+
+
+@pytest.mark.parametrize("probe", ["nad", "average-geometry"])
+def test_all_samples_count_in_whatever_order_they_come(probe):
+    """Of 47 samples, 7 beyond equal groups of the jackknife were dropped."""
+    network = mlp(3)
+    rows = sample_input_gradients(network, Samples(X[:47], Y[:47])).double()
+    expected = torch.linalg.eigvalsh(rows.T @ rows / 47).flip(0)
+    order = torch.randperm(47, generator=torch.Generator().manual_seed(3))
+    for chosen in (torch.arange(47), order):
+        samples = (X[chosen], Y[chosen])
+        found = penchant.measure(
+            probe, architecture=network, dataset=(samples, samples), executor="serial"
+        )
+        trace = found.quantities["trace"]
+        assert trace.value == pytest.approx(float(rows.square().sum(1).mean()), rel=1e-5)
+        assert trace.count == 47
+        np.testing.assert_allclose(found.arrays["eigenvalues"][:5], expected[:5], rtol=1e-4)
+        assert found.quantities["effective-rank"].value == pytest.approx(
+            entropy_rank(expected), rel=1e-4
+        )
+        if probe == "average-geometry":
+            isotropy = found.quantities["corr-isotropic"]
+            assert isotropy.value == pytest.approx(corr_with_identity(rows), rel=1e-5)
+
+
+def entropy_rank(eigenvalues):
+    shares = eigenvalues[eigenvalues > 1e-12 * eigenvalues[0]] / eigenvalues.sum()
+    return float(torch.exp(-(shares * shares.log()).sum()))
+
+
+def corr_with_identity(rows):
+    """By the definition: unbiased squared norms, the jackknife by leaving out each row."""
+
+    def corr(some):
+        n, size = some.shape
+        moments = torch.einsum("na,nb->nab", some, some)
+        squared = (moments.sum(0).square().sum() - moments.square().sum()) / (n * (n - 1))
+        return float(some.square().sum(1).mean() / (size * squared).sqrt())
+
+    without = [corr(torch.cat([rows[:i], rows[i + 1 :]])) for i in range(len(rows))]
+    return len(rows) * corr(rows) - (len(rows) - 1) * np.mean(without)

@@ -1,12 +1,13 @@
 """Without an effect about 1 % are called significant: every kind of null, simulated."""
 
-import calibration
 import numpy as np
 import pytest
-from penchant_numerics import significance, statistics
+import significance_calibration as calibration
+from penchant import Quantity
+from penchant_numerics import significance, skewed_means, statistics
 from scipy import special, stats
 
-SIMULATIONS = 2000
+SIMULATIONS = 2000  # of a kind that is quick
 ALARM = 1e-4  # chance that a kind within its bounds is refused, on either side: 1 % over all kinds
 
 
@@ -15,9 +16,9 @@ def test_about_one_per_cent_is_significant_without_an_effect(kind):
     if kind.simulations is None:
         assert kind.least <= kind.share() <= kind.most
         return
-    found = round(kind.share(SIMULATIONS) * SIMULATIONS)
-    least = stats.binom.ppf(ALARM, SIMULATIONS, kind.least)
-    most = stats.binom.isf(ALARM, SIMULATIONS, kind.most)
+    found = round(kind.share(kind.fast) * kind.fast)
+    least = stats.binom.ppf(ALARM, kind.fast, kind.least) if kind.least else 0
+    most = stats.binom.isf(ALARM, kind.fast, kind.most)
     assert least <= found <= most
 
 
@@ -66,19 +67,104 @@ def test_p_values_of_correlations_are_those_of_fisher():
         statistics.correlation_p_value(1.0, 0.5, 0.1)
 
 
-def test_beyond_all_draws_the_spread_says_how_far():
+def test_beyond_all_draws_their_tail_says_how_far():
     draws = np.random.default_rng(0).normal(size=999)
     assert statistics.draws_p_value(2.0, draws) > 0.01
-    assert statistics.draws_p_value(4.5, draws) < 1e-4
-    assert statistics.draws_p_value(10.0, draws) < 1e-15
+    far, farther = (statistics.draws_p_value(size, draws) for size in (6.0, 20.0))
+    # Student's t would have 1e-9 and 1e-74
+    assert 1e-5 < far < 1 / 1000 and 1e-9 < farther < 1e-5
     # of few draws there is no telling
     assert statistics.draws_p_value(10.0, draws[:50]) == pytest.approx(1 / 51)
+    # of counts neither: of 199 none is as far as 3
+    few = np.repeat([0.0, 1.0, 2.0], [150, 40, 9])
+    assert statistics.draws_p_value(3.0, few) == pytest.approx(1 / 200)
 
 
-def test_a_perfect_order_is_as_unlikely_as_two_orders_of_all():
+def test_the_tail_of_a_power_law_is_exact_on_average():
+    """Draws 1/u^2 have P(X > x) = x^-0.5, and a new draw is beyond p as often as p."""
+    random = np.random.default_rng(0)
+    below = 0
+    for _ in range(20_000):
+        draws = random.random(199) ** -2.0
+        below += statistics.draws_p_value(random.random() ** -2.0, draws) <= 0.002
+    assert 0.6 < below / 40 < 1.4
+
+
+def test_few_orders_are_counted_again_among_many():
+    """Student's t gives a correlation of 0.9441 of 12 pairs half of its exact p-value."""
     stream = statistics.torch.Generator("cpu").manual_seed(0)
     found = statistics.rank_correlation(range(12), range(12), generator=stream)
-    assert found.p == pytest.approx(2 / special.factorial(12))
+    assert found.p == pytest.approx(1 / 20_000)
+    order = [1, 0, 2, 4, 3, 5, 7, 6, 8, 9, 10, 11]
+    close = statistics.rank_correlation(range(12), order, generator=stream)
+    assert close.p == pytest.approx(1 / 20_000)
+    # the null that is shown is that of the first ones
+    assert found.null_stderr == pytest.approx(found.null_spread / 999**0.5)
+    none = statistics.rank_correlation(range(12), [0, 11] * 6, generator=stream)
+    assert none.p * 1000 == pytest.approx(round(none.p * 1000))
+
+
+# ---- skewed repetitions
+
+
+def test_lognormal_means_have_the_generalised_p_value_of_simulations():
+    values, null = np.array([0.2, 0.5, 0.3, 0.35]), 1.0
+    logs, random = np.log(values), np.random.default_rng(0)
+    scale = random.chisquare(3, 400_000) / 3
+    pivot = logs.mean() - random.normal(size=400_000) / scale**0.5 * logs.std(ddof=1) / 2
+    pivot += logs.var(ddof=1) / (2 * scale)
+    above = np.mean(pivot >= 0.0)
+    p = skewed_means.lognormal_p_value(values, null)
+    assert p == pytest.approx(2 * min(above, 1 - above), rel=0.02)
+    # in other units it is the same
+    assert skewed_means.lognormal_p_value(7 * values, 7 * null) == pytest.approx(p)
+    # of numbers that hardly vary it is that of Student's t
+    close = np.array([1.0, 1.001, 1.002, 1.0005, 1.0015])
+    student = stats.ttest_1samp(close, 1.004).pvalue
+    assert skewed_means.lognormal_p_value(close, 1.004) == pytest.approx(student, rel=0.02)
+
+
+def test_skewness_does_not_matter_where_there_is_none():
+    values = np.array([-1.0, 1.0, -2.0, 2.0, -3.0, 3.0, -4.0, 4.0, -5.0, 5.0]) + 2.5
+    student = stats.ttest_1samp(values, 0.0).pvalue
+    assert skewed_means.skewness_p_value(values) == pytest.approx(student)
+    # mostly small ones, and a few large
+    skewed = np.array([0.1] * 9 + [4.0]) - np.linspace(0, 0.1, 10) - 1.5
+    below = stats.ttest_1samp(skewed, 0.0).pvalue
+    assert skewed_means.skewness_p_value(skewed) > 1.5 * below
+
+
+def test_factors_are_tested_by_their_logarithms():
+    values = [2.0, 4.0, 3.0, 9.0]
+    found = Quantity.of(values, over="trainings", null=1.0, multiplicative=True)
+    logs = np.log(values)
+    assert found.value == pytest.approx(stats.gmean(values))
+    assert found.stderr == pytest.approx(stats.gmean(values) * stats.sem(logs))
+    assert found.null_p_value == pytest.approx(stats.ttest_1samp(logs, 0.0).pvalue)
+    turned = Quantity.of(1 / np.array(values), over="trainings", null=1.0, multiplicative=True)
+    assert turned.null_p_value == pytest.approx(found.null_p_value)
+    with pytest.raises(ValueError, match="of positive numbers, found -1"):
+        Quantity.of([1.0, -1.0], over="trainings", multiplicative=True)
+
+
+# ---- what a run could see
+
+
+@pytest.mark.parametrize(("count", "comparisons"), [(2, 1), (3, 1), (3, 20), (12, 100)])
+def test_the_smallest_effect_is_just_significant(count, comparisons):
+    size = significance.smallest_effect(count, comparisons)
+    others = [1.0] * (comparisons - 1)
+    for factor, holds in ((1.001, True), (0.999, False)):
+        p = significance.p_value(factor * size, 1.0, count - 1)
+        assert significance.significant([p, *others])[0] is holds
+
+
+def test_drawn_nulls_that_are_narrower_than_the_value_leave_its_own_error():
+    """Draws of other things than the value's repetitions do not contain its error."""
+    values, draws = [1.0, 0.0, 2.0, -0.5, 1.5], np.random.default_rng(0).normal(0, 0.1, 199)
+    found = Quantity.of(values, over="trainings", null_draws=draws)
+    assert found.null_p_value > stats.ttest_1samp(values, draws.mean()).pvalue > 0.1
+    assert statistics.null_of(draws, value=0.8)["p"] <= 1 / 200
 
 
 def test_large_z_scores_are_those_of_their_p_values():

@@ -12,10 +12,6 @@ from penchant_numerics.stacked_training import step_bytes
 from penchant_numerics.streamed import stream
 from torch import nn
 
-# Autograd counts devices at its first backward pass: the emulated one must be there before.
-with testing.emulated_device():
-    pass
-
 COUNT, SAMPLES = 3, 14
 HOST = {"device": "cpu", "dtype": torch.float64}
 

@@ -156,9 +156,10 @@ def test_a_training_leaves_the_global_random_numbers_alone():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_the_generator_of_the_device_is_seeded_as_by_the_global_seed():
-    device = torch.device("cuda")
+def test_the_generator_of_the_device_is_seeded_as_by_the_global_seed(gpu):
+    if gpu != "cuda":
+        pytest.skip("this device has no generators")
+    device = torch.device(gpu)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         expected = torch.rand(4, device=device)

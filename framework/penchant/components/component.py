@@ -11,13 +11,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
+from penchant.components.headline import Headline
 from penchant.components.taking import AXES
 from penchant.errors import Error, did_you_mean, suggestion
 
 T = TypeVar("T")  # the answer to a question
 RESERVED = frozenset(
     "name label preset estimators training weights strict architecture architectures dataset "
-    "datasets seed seeds device dtype shape outputs threads executor workers out".split()
+    "datasets seed seeds device dtype shape outputs threads executor workers out quick".split()
+)
+# What else an experiment or `penchant.measure` takes for itself, so that no option of a probe may
+# have such a name. The layers that define them are above this one: a test compares.
+RESERVED_FOR_PROBES = RESERVED | frozenset(
+    "figures fresh memory output per_device precision probe store_networks time_limit title "
+    "unit".split()
 )
 
 
@@ -124,14 +131,18 @@ class Probe(Component):
             network), "trajectory" (it follows checkpoints of one training of the user's itself).
             A trajectory given to a probe that takes "trained" only is measured state by state.
         quantities: Name to one line; braces name an option or role the name is filled from.
-        arrays: The same for arrays; the standard error of array `x` is array `x-stderr`.
-        figures: Target of the function that draws its figures from a stored result.
+        tables: The same for numbers along axes, which follow the name: {"loss[frequency, step]":
+            "of the test samples"}.
+        arrays: The same for other arrays; the standard error of array `x` is array `x-stderr`.
+        headline: The sentence with which the report begins, chosen by a quantity.
+        figures: Target of the function that draws its figures from a stored result; without it,
+            every table of one or two axes is drawn.
         presets: Name to options, estimators and training.
     """
 
     kind = "probe"
     parameters = ("options", "context")
-    table_keys = tuple("name label preset estimators training architectures datasets".split())
+    table_keys = tuple("name label preset estimators training architectures datasets quick".split())
     question: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()
@@ -139,7 +150,9 @@ class Probe(Component):
     uses: ClassVar[tuple[str, ...]] = ()
     takes: ClassVar[tuple[str, ...]] = ("fresh",)
     quantities: ClassVar[Mapping[str, str]] = {}
+    tables: ClassVar[Mapping[str, str]] = {}
     arrays: ClassVar[Mapping[str, str]] = {}
+    headline: ClassVar[Headline | None] = None
     figures: ClassVar[Any] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
@@ -156,11 +169,15 @@ class Probe(Component):
 
 
 class Executor(Component):
-    """A way to start workers. Target: `start(options, work, workers, threads) -> Workers`.
+    """A way to run jobs. Target: `start(options, work, workers, threads) -> Workers or Engine`.
 
-    A worker is a call of `work(number)` in a process that sees the run folder; it takes what is
-    free from the folder, and returns when every job has a result. All that an executor does is to
-    start such calls somewhere. Its target returns an object with these members::
+    An executor either starts workers that share the run folder, or is an engine: a scheduler of
+    its own, on machines that need not see that folder.
+
+    **Workers on the folder.** A worker is a call of `work(number)` in a process that sees the run
+    folder; it takes what is free from the folder, and returns when every job has a result. All that
+    an executor does is to start such calls somewhere. Its target returns an object with these
+    members::
 
         class Workers(Protocol):
             size: int                                 # how many workers there may be at a time
@@ -168,13 +185,34 @@ class Executor(Component):
             def ended(self) -> dict[int, str | Exception]: ...  # since the last call
             def stop(self) -> None: ...                         # end all workers
 
-    `start` returns at once. `ended` maps the number of a worker to "" if `work` returned, to the
-    exception that `work` raised, or to how the worker died, such as "signal SIGKILL"; the kernel
-    replaces a dead worker by one with a new number. `work` can be pickled. `workers` is the
+    `start` returns at once, or where the worker is this very process when `work` has returned.
+    `ended` maps the number of a worker to "" if `work` returned, to the exception that it raised,
+    or to how the worker died, such as "signal SIGKILL"; the kernel replaces a dead worker by one
+    with a new number. `work` can be pickled. `workers` is the
     requested number of workers, `threads` the number of threads of each.
-    `examples/executor_threads.py` is complete, and `penchant_testing.check_executor` tests any.
+    `examples/executor_threads.py` is complete.
+
+    **An engine**, with `engine = True`, is given jobs and no `work`::
+
+        class Engine(Protocol):
+            def run(self, orders: Sequence[Order], server: Server) -> Iterator[...]: ...
+            def stop(self) -> None: ...                         # end everything
+
+    `run` yields `(order.id, outcome)` for every order, in any order. Where it likes it calls
+    `order.run(call, pool, folder)`, in a folder of that process, and the outcome is what this
+    returns; or it is text, how the process died. `order.run` raises only `penchant.Error`, which
+    ends the run. Orders can be pickled.
+    `call(name, *arguments)` must return `server.answer(name, *arguments)`, from wherever it is
+    called: this is how progress, trained networks, samples and shards reach the command.
+    `pool.map(whole, shards)` yields the answers of shards of one map in their order, such as
+    `whole.run(shard)` for each. Elsewhere, `whole.sent().open(whole.shared, call, folder)` is the
+    same map, and `answers(shards)` yields answers of shards of it.
+    `call("store", whole.job, names, answers)` stores answers for a run that resumes; the names are
+    `whole.path(shard).name`.
+    `examples/engine_futures.py` is complete. `penchant_testing.check_executor` tests both kinds.
 
     Attributes:
+        engine: It is an engine. Only one command at a time works in its run folder.
         remote: Workers are on other machines: the executor chooses their number where `workers`
             is None, and no job runs in the process of the command.
         attempts: How often a job or shard is begun before it has failed.
@@ -182,6 +220,7 @@ class Executor(Component):
 
     kind = "executor"
     parameters = ("options", "work", "workers", "threads")
+    engine: ClassVar[bool] = False
     remote: ClassVar[bool] = False
     attempts: ClassVar[int] = 3
 

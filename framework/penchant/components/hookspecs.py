@@ -96,10 +96,12 @@ def penchant_job_finished(run: Run, job: Job, result: Result) -> None:
 
 
 @hookspec
-def penchant_result_stored(job: Job, folder: Path, result: Result) -> None:
+def penchant_result_stored(job: Job, folder: Path, result: Result) -> str | None:
     """A job that is done has its result in `folder`; called in the process that computed it.
 
-    Example: `draw(folder, type(job.probe.component).figures, result)`.
+    What it returns is a warning, which is stored with the result.
+
+    Example: `return draw(folder, type(job.probe.component).figures, result) or None`.
     """
 
 

@@ -11,7 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penchant.errors import Error
+
 _BRACES = re.compile(r"\{([\w-]+)\}")
+_TABLE = re.compile(r"([^\[\]]+)\[([^\[\]]*)\]")
 
 
 def filled(
@@ -31,6 +34,19 @@ def filled(
             values = dict(zip(keys, entries))
             names[_fill(name, values)] = _fill(meaning, values)
     return names
+
+
+def name_and_axes(declared: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the axes of a declared table.
+
+    >>> name_and_axes("loss[amplitude, step]")
+    ('loss', ('amplitude', 'step'))
+    """
+    match = _TABLE.fullmatch(declared)
+    if match is None:
+        raise Error(f"a table is declared as 'loss[amplitude, step]', found {declared!r}")
+    name, axes = match.groups()
+    return name, tuple(axis.strip() for axis in axes.split(",") if axis.strip())
 
 
 def placeholders(name: str) -> list[str]:

@@ -19,19 +19,22 @@ from penchant.components.taking import how_taken
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.context import Context
+from penchant.execution.diagnosis import explained
 from penchant.execution.environment import isolated, peak_memory, recorded_policy
-from penchant.execution.failures import Failure, failure_of
+from penchant.execution.failures import Failure, TimeLimitError, failure_of
 from penchant.execution.fitting import check_fit, mistakes
 from penchant.execution.limits import time_limit
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import load_only
+from penchant.results.files import write_json
 from penchant.results.job_folder import JobFolder
 from penchant.results.records import ResultRecord
-from penchant.results.result import Result
+from penchant.results.result import Result, to_json
 from penchant.results.steps import stacked
 
 Measure = Callable[[Any, Context], Result]
 
+KILLED: ResultRecord = {"killed_workers": True}
 REDUCED = "reduced by --quick: not the numbers that the experiment asks for"
 
 
@@ -46,7 +49,8 @@ def run_job(context: Context, *, note: str = "", listeners: tuple[EntryPoint, ..
     if note:
         context.warn(note)
     if job.settings.quick:
-        context.conventions["form"] = REDUCED
+        changed = f": {job.probe.reduced}" if job.probe.reduced else ""
+        context.conventions["form"] = REDUCED + changed
     result, failure, extra = _measured(context, stored.path)
     seconds = time.perf_counter() - began
     memory = peak_memory(context.device)
@@ -68,12 +72,17 @@ def run_job(context: Context, *, note: str = "", listeners: tuple[EntryPoint, ..
         return store_result(job, folder, notes, failure=failure, extra=extra)
     if failure is not None:
         return result
-    load_only(listeners).announce(
-        "penchant_result_stored", job=job, folder=stored.path, result=result
-    )
+    # Figures have what is left of the time: the plugins themselves are not interrupted.
+    plugins = load_only(listeners)
+    limited = time_limit(job.settings.time_limit, stored.path, began)
+    texts: list[str] = []
+    with contextlib.suppress(TimeLimitError), limited:
+        # What listeners warn of, such as a figure that could not be drawn.
+        texts = plugins.announce(
+            "penchant_result_stored", job=job, folder=stored.path, result=result
+        )
     shutil.rmtree(stored.shards, ignore_errors=True)
-    # A listener may have added a warning, such as a figure that could not be drawn.
-    return attrs.evolve(result, warnings=stored.read(arrays=False).warnings)
+    return stored.add_warnings(result, texts)
 
 
 def _measured(context: Context, folder: Path) -> tuple[Result, Failure | None, ResultRecord]:
@@ -89,11 +98,13 @@ def _measured(context: Context, folder: Path) -> tuple[Result, Failure | None, R
         ):
             result = _measure(job, context)
             # Read while the policy is in force: outside it the flags are the caller's.
-            return result, None, {**_inputs(context), "policy": recorded_policy(device)}
+            policy: ResultRecord = {"policy": recorded_policy(device)}
+            return result, None, {**_inputs(context), **_accuracy(job, context), **policy}
     except KeyboardInterrupt:
         raise
     except BaseException as problem:  # not even sys.exit in a probe ends the run
-        return Result(), failure_of(problem, type(job.probe.component)), {}
+        failure = failure_of(problem, type(job.probe.component))
+        return Result(), explained(failure, problem, job, context), {}
 
 
 def store_result(
@@ -136,6 +147,13 @@ def store_result(
     written = job_folder.write(result)
     job_folder.failure.unlink(missing_ok=True)
     return written
+
+
+def add_warning(job_folder: JobFolder, text: str) -> None:
+    """Add a warning to a stored result; its arrays stay as they were written."""
+    result = job_folder.read(arrays=False)
+    warned = attrs.evolve(result, warnings=(*result.warnings, text))
+    write_json(job_folder.result, to_json(warned))
 
 
 def _measure(job: Job, context: Context) -> Result:
@@ -183,3 +201,22 @@ def _inputs(context: Context) -> ResultRecord:
     if not context.has("architecture") and not context.has("dataset"):
         return {}
     return {"shape": list(context.measured.shape), "outputs": context.measured.outputs}
+
+
+def _accuracy(job: Job, context: Context) -> ResultRecord:
+    """How often the user's own network is right on its training samples; warns where it is not."""
+    own = job.architecture
+    if own is None or context.network_kind == "fresh" or not context.has("dataset"):
+        return {}
+    # One output of several tells no class.
+    if not context.data.classes or getattr(own.component, "unit", None) is not None:
+        return {}
+    from penchant_numerics.chance import accuracy_of
+
+    accuracy = accuracy_of(context._last_own_state(), context.data.train)
+    if accuracy is None:
+        return {}
+    if accuracy.warning:
+        context.warn(accuracy.warning)
+    value, samples, chance, _ = accuracy
+    return {"accuracy": {"value": value, "samples": samples, "chance": chance}}

@@ -6,6 +6,7 @@ and trained again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 from penchant.components.training import Training
 from penchant.errors import Error
+from penchant.execution.locks import Holder, locked
 from penchant.results.files import atomic, checksum, read_tensors, set_aside, sweep
+from penchant.terminal import complain
 
 if TYPE_CHECKING:
+    from penchant.execution.engines import Link
     from penchant_numerics.data import Data, Samples
     from torch import nn
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 Finished: TypeAlias = "Callable[[Training], tuple[nn.Module, Samples]]"
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
+SECONDS_TO_SAY = 5.0  # for which another command's training is waited for without a word
 _WRITTEN = "written"  # a checkpoint that is whole and has no name yet
 # Names: <step, or latest>-<number>-<checksum>.pt
 _DIGITS = 16  # of the checksum in a checkpoint's name
@@ -39,6 +44,7 @@ class Checkpoints:
     training: Training
     seed: int = attrs.field(kw_only=True)
     tell: Callable[[int, int], None] = attrs.field(kw_only=True)  # step, total
+    link: Link | None = attrs.field(default=None, kw_only=True)  # where the command is elsewhere
 
     def states(
         self, make: Callable[[], nn.Module], steps: Sequence[int] | None
@@ -65,11 +71,10 @@ class Checkpoints:
                 yield reached, network
 
     def _state(self, make: Callable[[], nn.Module], step: int) -> dict[str, Any]:
-        import filelock
-
         self.folder.mkdir(parents=True, exist_ok=True)
+        shared = self.link.training(self.folder) if self.link else contextlib.nullcontext()
         # Two jobs that share a training: the second waits and reads.
-        with filelock.FileLock(self.folder / "lock"):
+        with shared, locked(self.folder / "lock", self._patience()):
             # What a training left that was killed while it wrote.
             sweep(self.folder)
             (self.folder / _WRITTEN).unlink(missing_ok=True)
@@ -78,6 +83,20 @@ class Checkpoints:
             if known is not None and (known["step"] == step or known["finished"]):
                 return known
             return self._train(make(), known, step)
+
+    def _patience(self) -> Callable[[float, Holder | None], None]:
+        """Says once whom it waits for; that a worker of the same command trains is no news."""
+        said = False
+
+        def waits(seconds: float, holder: Holder | None) -> None:
+            nonlocal said
+            if said or seconds < SECONDS_TO_SAY or holder is None or holder.is_sibling:
+                return
+            said = True
+            network = f"{self.folder.parent.name}/{self.folder.name}"
+            complain(f"penchant: waits for {network}, which {holder} trains")
+
+        return waits
 
     def _nearest(self, step: int) -> dict[str, Any] | None:
         """The latest state up to this step that can be read; damaged ones are quarantined."""
@@ -130,11 +149,17 @@ class Checkpoints:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         path = self.folder / f"{kind}-{state['step']}-{digest[:_DIGITS]}.pt"
         temporary.replace(path)
-        # States saved against a kill are behind this one.
-        for old in self.folder.glob("latest-*.pt"):
-            if old != path:
-                old.unlink(missing_ok=True)
+        drop_latest(path)
+        if self.link is not None:
+            self.link.saved(path)
         return read_tensors(path)
+
+
+def drop_latest(path: Path) -> None:
+    """Drop the states saved against a kill that are behind this one."""
+    for old in path.parent.glob("latest-*.pt"):
+        if old != path:
+            old.unlink(missing_ok=True)
 
 
 def _on_host(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
@@ -25,15 +25,18 @@ from penchant.execution.estimators import BoundEstimator
 from penchant.execution.loading import loaded, write_counts
 from penchant.execution.mapping import Map, Pool, json_like, mapped, ranges, shared_arrays
 from penchant.execution.networks import BoundArchitecture
+from penchant.execution.tables import tables
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import BoundComponent, Job, training_name
 from penchant.experiments.typed_text import parse_component
 from penchant.extras import extra
 from penchant.plugins.discovery import Registration
+from penchant.results.tables import Table
 from penchant.seeds import derive
 
 if TYPE_CHECKING:
     import torch
+    from penchant.execution.engines import Link
     from penchant_numerics.data import Data, Samples
     from penchant_numerics.estimates import Directions, Information, LayerCurvature
     from torch import nn
@@ -80,12 +83,14 @@ class Context:
         *,
         device: torch.device | None = None,
         pool: Pool | None = None,
+        link: Link | None = None,
     ) -> None:
         import torch
 
         self._job = job
         self._folder = folder
         self._pool = pool
+        self._link = link  # to the command, where that alone sees the run folder
         self._inside = False  # true in the context that a shard is given
         self._scope = Scope()
         # Shared by all narrower contexts of this one.
@@ -247,7 +252,8 @@ class Context:
 
     def _load(self, dataset: BoundComponent[Component]) -> Data:
         name = dataset.component.name
-        data = loaded(dataset, seed=self.seed, device=self.device, dtype=self.dtype)
+        link = self._link
+        data = loaded(dataset, seed=self.seed, device=self.device, dtype=self.dtype, link=link)
         for convention, text in data.conventions.items():
             self.conventions[f"{name}: {convention}"] = text
         for warning in data.warnings:
@@ -298,10 +304,12 @@ class Context:
         bound = self._job.architecture
         if bound is not None and bound.weights is not None:
             path = Path(bound.weights.files[number])
+            path = self._link.file(path) if self._link else path
             fill = extra("penchant_import.state_files:load_weights")
             unused = fill(network, path, bound.label, strict=bound.weights.strict)
             if unused:
                 self.conventions["weights"] = unused
+            _check_weights(network, path)
         return network
 
     # Training.
@@ -328,7 +336,10 @@ class Context:
         """
         if self.network_kind != "fresh":
             self.conventions["network"] = "the user's own, as it is: not trained"
-            yield from self._own_states(steps)
+            for step, own in self._own_states(steps):
+                if not all(each.requires_grad for each in own.parameters()):
+                    self.conventions["frozen parameters"] = "count as if they were not frozen"
+                yield step, own
             return
         bound = self._job.architecture
         if bound is not None and bound.network_kind != "fresh":
@@ -353,6 +364,11 @@ class Context:
                 listed = ", ".join(map(str, self.steps))
                 raise Error(f"the trajectory has no step {step}; there are {listed}")
             yield step, self._filled(self.network(), self.steps.index(step))
+
+    def _last_own_state(self) -> nn.Module:
+        """The user's network, or the last state of her training."""
+        ((_, network),) = self._own_states(self.steps[-1:] or None)
+        return network
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -384,6 +400,7 @@ class Context:
             training,
             seed=derive(self.seed, "training"),
             tell=functools.partial(self._tell, "training steps"),
+            link=self._link,
         )
 
     def _finished(self, training: Training) -> tuple[nn.Module, Samples]:
@@ -524,6 +541,35 @@ class Context:
         items = [json_like(item, function) for item in items]
         return mapped(Map(self, function, items, first, arrays, digest))
 
+    def tables(
+        self,
+        function: Callable[..., Any],
+        *,
+        inside: Sequence[str] | Mapping[str, Sequence[Any]] = (),
+        shared: Mapping[str, Any] | None = None,
+        trainings: bool = False,
+        **axes: Iterable[Any],
+    ) -> dict[str, Table]:
+        """Call a function for every combination of coordinates, and give what it returns as tables.
+
+        `context.tables(trained, frequency=(0.1, 0.5), training=range(3))` calls
+        `trained(context, {"frequency": 0.1, "training": 0})` and so on, the last axis fastest. Each
+        call is a shard, as in `map`.
+
+        Args:
+            function: A function at the top of a module. It returns {name: number or array}.
+            inside: The axes of the arrays that it returns, outermost first: names, or names with
+                their coordinates. An array that has fewer axes has the first of them.
+            shared: Arrays that every shard sees as `context.shared`.
+            trainings: The function trains networks, several side by side where the device profits;
+                it is made with `penchant_numerics.batched_training.shard_of`.
+            **axes: Name of each axis to its coordinates: numbers, text, true and false.
+
+        Returns:
+            A table for each name, of these axes and then those inside.
+        """
+        return tables(self, function, axes, inside=inside, shared=shared, trainings=trainings)
+
     # Random numbers, progress, warnings.
 
     def generator(self, *keys: object) -> torch.Generator:
@@ -556,3 +602,13 @@ class Context:
         """Store a warning with the result and show it; the same text once."""
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _check_weights(network: nn.Module, path: Path) -> None:
+    """Refuse a file with weights that are not finite."""
+    from penchant_numerics.suitability import UnsuitableNetworkError, check_values
+
+    try:
+        check_values(network)
+    except UnsuitableNetworkError as error:
+        raise Error(f"{path.name}: {error}") from None

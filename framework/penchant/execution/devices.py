@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from penchant.errors import Error
+from penchant.experiments.jobs import Job
 from penchant.experiments.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,15 @@ def resolve_device(setting: str, worker: int = 0) -> torch.device:
         available = f"there are {count} CUDA devices, numbered from 0"
         raise Error(f"device {setting!r} is not available: {available}")
     return torch.device(kind, int(number) if number else worker % count)
+
+
+def worker_device(job: Job, worker: int = 0) -> torch.device:
+    """The device of a worker, which must be of the kind that the job's result will name."""
+    device = resolve_device(job.settings.device, worker)
+    expected = job.record["device"]
+    if device.type != expected:
+        raise Error(f"a worker has the device {device.type}, expected {expected}")
+    return device
 
 
 def job_device(setting: str) -> tuple[str, dict[str, str]]:

@@ -1,7 +1,7 @@
-"""Executors: they start workers somewhere, and say which of them have ended.
+"""Executors that start workers somewhere, and say which of them have ended.
 
-`penchant.Executor` describes what an executor is. What is the same for all of them is here: dead
-workers are started again, and how they died is noted for the tasks that they had.
+`penchant.Executor` describes what an executor is. What is the same for all that start workers is
+here: dead workers are started again, and how they died is noted for the tasks that they had.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penchant.components.component import Executor
 from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.tasks import Queue
-from penchant.execution.worker import Assignment, work
+from penchant.execution.worker import Assignment, UnseenFolderError, work
 
 DEATHS = 3  # of workers in a row that never began to work: something is wrong
 
@@ -25,7 +25,7 @@ class Workers(Protocol):
     size: int
 
     def start(self, number: int) -> None:
-        """Call `work(number)` somewhere, and return at once."""
+        """Call `work(number)` somewhere, and return at once; or here, and return when it has."""
 
     def ended(self) -> dict[int, str | Exception]:
         """Workers that ended since the last call."""
@@ -47,6 +47,7 @@ class Team:
         self._free = list(range(self.size))
         self._running: set[int] = set()
         self._unready = 0
+        self._excused: set[int] = set()  # workers that were there when the folder was deleted
 
     def grow(self, count: int) -> None:
         """Start workers until there are this many, or as many as the executor has room for."""
@@ -58,27 +59,37 @@ class Team:
     def tend(self) -> None:
         """Note which workers have died, and raise what one of them has raised."""
         for number, how in self._workers.ended().items():
+            # The folder was deleted: workers return or do not see it, which is not their fault.
+            if not self._queue.path.is_dir():
+                self._excused |= self._running
+                self._queue.make()
             self._running.remove(number)
             # Its successor has another number and the same device.
             self._free.append(number + self.size)
-            if isinstance(how, (Error, OSError)):
-                raise how
-            if isinstance(how, Exception):
-                raise Error(f"a worker failed: {type(how).__name__}: {how}") from how
-            if how:
+            if isinstance(how, (str, UnseenFolderError)):
                 self._note(number, how)
-            # One that returns while jobs are left has lost the queue: the folder was deleted.
-            if not self._queue.path.is_dir():
-                self._queue.make()
+            elif isinstance(how, (Error, OSError)):
+                raise how
+            else:
+                raise Error(f"a worker failed: {type(how).__name__}: {how}") from how
 
-    def _note(self, number: int, how: str) -> None:
-        """Note how a worker died; several that could not even begin are an error."""
+    def _note(self, number: int, how: str | UnseenFolderError) -> None:
+        """Note how a worker ended; several that could not even begin are an error."""
         name = self._assignment.worker(number)
-        self._queue.note_death(name, how)
+        if how:
+            self._queue.note_death(name, str(how))
+        elif not set(self._assignment.waiting).difference(self._queue.names("ended")):
+            return  # it returned because every job has ended
+        if number in self._excused:
+            return
         ready = (self._queue.path / "progress" / name).exists()
         self._unready = 0 if ready else self._unready + 1
-        if self._unready >= DEATHS:
-            raise Error(f"{DEATHS} workers in a row died before they could work (last: {how})")
+        if self._unready < DEATHS:
+            return
+        if isinstance(how, UnseenFolderError):
+            raise Error(f"{how}: workers must share the run folder")
+        last = how or "it returned, but jobs are left"
+        raise Error(f"{DEATHS} workers in a row died before they could work (last: {last})")
 
     def stop(self) -> None:
         """End all workers."""

@@ -20,6 +20,12 @@ class Failure:
     details: str | None = None  # the traceback, where it helps
 
 
+def crashed(what: str, times: int, how: str) -> str:
+    """Why a job or shard failed that crashed its workers."""
+    text = f"{what} crashed its worker {times} times (last: {how})"
+    return f"{text}. If memory ran out, use fewer workers."
+
+
 class TimeLimitError(BaseException):
     """A job took longer than `time_limit`; no probe can catch it by accident."""
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from penchant.components.component import Probe
-from penchant.components.names import filled
+from penchant.components.names import filled, name_and_axes
 from penchant.components.output import ONE_OF_MANY
 from penchant.components.taking import takes_sequences, takes_tokens
 from penchant.errors import Error, did_you_mean
 from penchant.execution.context import Context
-from penchant.execution.networks import FROM_EMBEDDING
+from penchant.execution.networks import FROM_EMBEDDING, SAMPLES
 from penchant.experiments.jobs import BoundProbe, Job
 from penchant.results.result import Result
+from penchant.results.steps import BY_STEP
+from penchant.results.tables_on_disk import arrays_of
 
 STDERR = "-stderr"  # the standard error of array `x` is array `x-stderr`
-BY_STEP = "-by-step"  # what the kernel makes of a quantity along a trajectory
 
 
 def check_fit(job: Job, context: Context) -> None:
@@ -25,7 +27,7 @@ def check_fit(job: Job, context: Context) -> None:
     if context.has("dataset"):
         _check_data(cls, context, what)
     if job.architecture is not None:
-        _check_architecture(context)
+        _check_architecture(job, context)
     _check_needs(cls, context, what)
 
 
@@ -41,23 +43,38 @@ def _check_data(cls: type[Probe], context: Context, what: str) -> None:
         raise Error(f"{what} needs one label per sample, {found}; {hint}")
 
 
-def _check_architecture(context: Context) -> None:
-    """One forward pass, on valid tokens where the data have any."""
+def _check_architecture(job: Job, context: Context) -> None:
+    """A few forward passes, on valid tokens where the data have any."""
+    batch_statistics = _takes_batch_statistics(job)
     if not context.has("dataset"):
         context.architecture.check(
             f"set outputs to the number it returns, or {ONE_OF_MANY}",
             shape_hint="; set shape to the shape of one input, or give a dataset",
+            batch_statistics=batch_statistics,
         )
         return
     data = context.data
+    samples = data.train.inputs[:SAMPLES].cpu()
     why = f"its outputs come from the data: {data.labels_described}"
     example = data.train.inputs[:1] if data.has_tokens else None
     # How several inputs are given, such as tokens and their mask.
     given = data.conventions.get("inputs", "")
     hint = f"; inputs are {given}" if "input_names" in given else ""
     context.architecture.check(
-        why + hint, example=example, positions=data.positions, shape_hint=hint
+        why + hint,
+        example=example,
+        positions=data.positions,
+        shape_hint=hint,
+        samples=samples if data.has_tokens else samples.float(),
+        batch_statistics=batch_statistics,
     )
+
+
+def _takes_batch_statistics(job: Job) -> bool:
+    """Does the probe, or an estimator of it, let batches be normalised by themselves?"""
+    estimators = [bound.component for some in job.probe.estimators.values() for bound in some]
+    components = [job.probe.component, *estimators]
+    return any(getattr(each, "batch_norm", "") == "batch" for each in components)
 
 
 def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
@@ -81,14 +98,21 @@ def mistakes(probe: BoundProbe, result: Result) -> Iterator[str]:
     cls, options = type(probe.component), probe.component.options()
     roles = probe.estimator_labels
     yield from _undeclared("quantity", filled(cls.quantities, options, roles), result.quantities)
-    names = [name for name in result.arrays if BY_STEP not in name and name != "steps"]
+    tables = dict(map(name_and_axes, filled(cls.tables, options, roles)))
+    yield from _undeclared("table", tables, result.tables)
+    for name, table in result.tables.items():
+        if tuple(table.axes) != tables.get(name, tuple(table.axes)):
+            yield f"table {name!r} has the axes {list(table.axes)}, declared {list(tables[name])}"
+    own = {each for name, table in result.tables.items() for each in arrays_of(name, table)}
+    others = [name for name in result.arrays if name not in own]
+    names = [name for name in others if BY_STEP not in name and name != "steps"]
     yield from _undeclared("array", filled(cls.arrays, options, roles), names)
     for name, quantity in result.quantities.items():
         if quantity.stderr is None and not quantity.exact and not quantity.missing:
             yield f"quantity {name!r} has neither a standard error nor exact=True"
 
 
-def _undeclared(what: str, declared: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
+def _undeclared(what: str, declared: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
     for name in names if declared else ():
         if name not in declared and name.removesuffix(STDERR) not in declared:
             yield f"{what} {name!r} is not declared{did_you_mean(name, declared)}"

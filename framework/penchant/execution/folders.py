@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -14,6 +15,7 @@ from typing import Any, TypedDict, cast
 
 from penchant.errors import Error
 from penchant.execution.limits import forget
+from penchant.execution.locks import Holder, locked
 from penchant.execution.tasks import Claim, Queue
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.identity import long_hash, plain
@@ -32,21 +34,23 @@ class CommandRecord(TypedDict):
     schema: int
     process: int
     host: str
+    engine: str  # the executor, where that works alone in a folder
     jobs: str  # hashes of ids and keys
     keys: str
 
 
 @contextlib.contextmanager
-def joined(folder: Path, jobs: list[Job]) -> Iterator[tuple[str, list[str]]]:
+def joined(folder: Path, jobs: list[Job], engine: str = "") -> Iterator[tuple[str, list[str]]]:
     """Work in a folder, alone or with other commands that run the same jobs with the same code.
 
+    An engine works alone.
     Yields a name for this command, and descriptions of those that were at work when it came.
     """
     _check_folder(folder, jobs)
     (folder / "jobs").mkdir(parents=True, exist_ok=True)
     queue = Queue(folder)
     command = secrets.token_hex(4)
-    record = _record(jobs)
+    record = _record(jobs, engine)
     path = queue.path / "commands" / f"{command}.json"
     with _locked(folder):
         others = _at_work(queue)
@@ -73,14 +77,15 @@ def joined(folder: Path, jobs: list[Job]) -> Iterator[tuple[str, list[str]]]:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let no other command come or go."""
-    import filelock
-
     path = folder / ".lock"
-    try:
-        with filelock.FileLock(path, timeout=SECONDS_TO_JOIN, thread_local=False):
-            yield
-    except filelock.Timeout:
-        raise Error(f"{path} is locked for more than {SECONDS_TO_JOIN:g} seconds") from None
+
+    def waits(seconds: float, holder: Holder | None) -> None:
+        if seconds > SECONDS_TO_JOIN:
+            who = f" by {holder}" if holder else ""
+            raise Error(f"{path} is locked for more than {SECONDS_TO_JOIN:g} seconds{who}")
+
+    with locked(path, waits):
+        yield
 
 
 def _at_work(queue: Queue) -> list[CommandRecord]:
@@ -100,12 +105,13 @@ def _named(command: CommandRecord) -> str:
     return f"process {command['process']} on {command['host']}"
 
 
-def _record(jobs: list[Job]) -> CommandRecord:
+def _record(jobs: list[Job], engine: str) -> CommandRecord:
     """This command, and what commands on one folder must have in common."""
     return {
         "schema": SCHEMA,
         "process": os.getpid(),
         "host": socket.gethostname(),
+        "engine": engine,
         "jobs": long_hash(sorted(job.id for job in jobs)),
         "keys": long_hash(sorted(job.key for job in jobs)),
     }
@@ -118,6 +124,8 @@ def _check_same(folder: Path, others: list[CommandRecord], own: CommandRecord) -
             what = "another experiment"
         elif other["keys"] != own["keys"]:
             what = "other code, data or versions"
+        elif engine := other.get("engine") or own["engine"]:
+            what = f"the same experiment, and the executor {engine} works alone in a folder"
         else:
             continue
         hint = "wait for it or choose another folder with --out"
@@ -147,6 +155,15 @@ def _is_run(folder: Path) -> bool:
             # A user's notes beside a run do not make it something else.
             return (folder / "run.json").is_file()
     return True
+
+
+def check_local(folder: Path) -> None:
+    """Refuse the address of an object store, whose slashes a path has joined."""
+    scheme, slash, rest = str(folder).partition(":/")
+    if slash and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]+", scheme):
+        url = f"{scheme}://{rest.lstrip('/')}"
+        hint = f"`penchant push RUN {url}` copies it"
+        raise Error(f"a run folder is a local folder; {hint} (found out = {url!r})")
 
 
 def _check_folder(folder: Path, jobs: list[Job]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -14,7 +15,9 @@ from penchant.execution.failures import Failure, TimeLimitError
 from penchant.execution.progress import is_expendable
 
 GRACE = 5.0  # seconds that a job is given to come back to Python when its time is over
+SHORTEST = 1e-3  # seconds of a timer
 _OVERDUE = "overdue.txt"
+_BEGUN = "begun.txt"
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -46,8 +49,8 @@ def _in_main_thread() -> bool:
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float | None, folder: Path) -> Iterator[None]:
-    """Raise in the middle of whatever runs when the time is over.
+def time_limit(seconds: float | None, folder: Path, began: float | None = None) -> Iterator[None]:
+    """Raise in the middle of whatever runs when the time is over, since `began` or from now on.
 
     Code of a library that does not come back to Python cannot be interrupted. In a worker the
     process is ended then, a moment later, and leaves in the folder where it was: the next worker
@@ -56,16 +59,19 @@ def time_limit(seconds: float | None, folder: Path) -> Iterator[None]:
     if seconds is None or not _in_main_thread():
         yield
         return
-    watched = _watched(seconds, folder) if is_expendable() else contextlib.nullcontext()
-    with raising(signal.SIGALRM, TimeLimitError(_too_long(seconds))), watched:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    # A timer of no seconds would never come.
+    left = seconds if began is None else max(began + seconds - time.perf_counter(), SHORTEST)
+    watched = _watched(left, folder) if is_expendable() else contextlib.nullcontext()
+    with raising(signal.SIGALRM, TimeLimitError(too_long(seconds))), watched:
+        signal.setitimer(signal.ITIMER_REAL, left)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _too_long(seconds: float) -> str:
+def too_long(seconds: float) -> str:
+    """Why a job with this limit failed."""
     return f"the job took longer than its time_limit of {seconds:g} seconds"
 
 
@@ -90,7 +96,24 @@ def overdue(seconds: float | None, folder: Path) -> Failure | None:
     where = path.read_text(errors="replace")
     forget(folder)
     # The file is empty if a worker died by other means while it was watched.
-    return Failure(f"{_too_long(seconds)}, and could not be interrupted", where) if where else None
+    return Failure(f"{too_long(seconds)}, and could not be interrupted", where) if where else None
+
+
+@contextlib.contextmanager
+def attempt_noted(folder: Path) -> Iterator[None]:
+    """Leave a note in a job's folder while a command does its only job: what kills it leaves it."""
+    note = folder / _BEGUN
+    folder.mkdir(parents=True, exist_ok=True)
+    note.touch()
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def ended_its_command(folder: Path) -> bool:
+    """Did the last command end, without a word, while it did this job?"""
+    return (folder / _BEGUN).is_file()
 
 
 def forget(folder: Path) -> None:

@@ -20,6 +20,7 @@ from penchant_numerics.rounding import counted
 
 if TYPE_CHECKING:
     import torch
+    from penchant.execution.engines import Link
     from penchant_numerics.data import Data
     from torch import Tensor
 
@@ -36,7 +37,12 @@ _latest: list[_Loaded] = []  # the one dataset that this process holds
 
 
 def loaded(
-    dataset: BoundComponent[Component], *, seed: int, device: torch.device, dtype: torch.dtype
+    dataset: BoundComponent[Component],
+    *,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    link: Link | None = None,
 ) -> Data:
     """The samples of a dataset on a device, in a precision, as if it had just been loaded.
 
@@ -45,6 +51,7 @@ def loaded(
         seed: The seed; with the dataset's name it decides which samples are drawn.
         device: Where the samples go.
         dtype: The precision of inputs.
+        link: To the command, whose samples are taken where this machine has not the same files.
 
     Returns:
         Train and test samples, which nothing has written to.
@@ -64,13 +71,15 @@ def loaded(
         for latest in _latest:
             if latest.key == key and digest(_tensors(latest.data)) == latest.digest:
                 return latest.data
-    data = _load(dataset.component, seed).to(device, dtype)
+    given = link.samples(dataset, seed) if link is not None else None
+    data = (given or load_samples(dataset.component, seed)).to(device, dtype)
     # The one before is dropped: jobs are ordered so that neighbours share a dataset.
     _latest[:] = [_Loaded(key, data, digest(_tensors(data)))]
     return data
 
 
-def _load(component: Component, seed: int) -> Data:
+def load_samples(component: Component, seed: int) -> Data:
+    """The samples of a dataset, as its own function gives them."""
     import torch
     from penchant_numerics.data import as_data
 

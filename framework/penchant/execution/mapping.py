@@ -23,6 +23,7 @@ from penchant.results.job_folder import JobFolder
 if TYPE_CHECKING:
     import numpy as np
     from penchant.execution.context import Context
+    from penchant.execution.engines import SentMap
 
 Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"  # as a shard's file holds its answer
 NOTES = "notes"  # the array of a shard's file that holds its texts
@@ -51,6 +52,11 @@ class Map:
         rest = repr(attrs.evolve(scope, architecture=None))
         return [self.context._job.key, name, rest, network, self.digest]
 
+    @property
+    def job(self) -> str:
+        """The id of its job."""
+        return self.context._job.id
+
     @functools.cached_property
     def folder(self) -> Path:
         """Where the answers of shards are stored."""
@@ -73,10 +79,11 @@ class Map:
     def missing(self) -> list[int]:
         """Shards still to be done."""
         every = range(len(self.items))
-        if not self.folder.is_dir():
+        link = self.context._link
+        stored = link.stored if link else {path.name for path in self.folder.glob("*.npz")}
+        if not stored:
             return list(every)
-        stored = set(self.folder.iterdir())
-        return [shard for shard in every if self.path(shard) not in stored]
+        return [shard for shard in every if self.path(shard).name not in stored]
 
     def run(self, shard: int) -> Arrays:
         """Do one shard; its answer has the same form whether it was done here or elsewhere."""
@@ -85,7 +92,7 @@ class Map:
         context = self.context._for_shard()
         # A copy each: a shard that writes to it changes no other's numbers.
         context.shared = {
-            name: torch.as_tensor(array, device="cpu").to(context.device, copy=True)
+            name: torch.tensor(array, device="cpu").to(context.device)
             for name, array in self.shared.items()
         }
         # Every shard begins with the same flags, whatever the one before has set.
@@ -93,6 +100,35 @@ class Map:
             answer = self.function(context, self.items[shard])
         notes = {"warnings": context.warnings, "conventions": context.conventions}
         return pack(answer, self.function, notes)
+
+    def sent(self) -> SentMap | None:
+        """The map as it is sent to other machines; None where an object of the user's prevents it.
+
+        `sent.open(shared, call, folder)` opens it there, with `shared` of this map.
+        """
+        from penchant.execution.engines import SentMap
+        from penchant.execution.maps import encoded
+
+        record = encoded(self)
+        return None if record is None else SentMap(self.context._job, record)
+
+    def answers(self, shards: Sequence[int]) -> Iterator[Arrays | None]:
+        """Answers of shards, for an engine; the last is None where one raised: its job does it."""
+        from penchant_numerics.isolation import limited_threads
+
+        link, job = self.context._link, self.context._job
+        if link is not None:
+            link.holder = f"{job.id} {self.first + shards[0]}"
+        with limited_threads(job.settings.threads):
+            for shard in shards:
+                try:
+                    answer = self.run(shard)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException:  # not even sys.exit in a shard ends a process
+                    yield None
+                    return
+                yield answer
 
     def compute(self, shard: int) -> Arrays:
         """Do one shard and store it."""
@@ -118,6 +154,8 @@ class Map:
         """The answer of a shard that is stored; one that is damaged is computed again."""
         path = self.path(shard)
         try:
+            if self.context._link is not None:
+                self.context._link.fetch(path)
             arrays = read_arrays(path)
             # Whether it can be understood is found out while it can still be computed again.
             unpack(arrays)
@@ -140,8 +178,7 @@ def mapped(whole: Map) -> Iterator[dict[str, Any]]:
     count = len(whole.items)
     missing = list(range(count)) if context._inside else whole.missing()
     computed: Iterator[Arrays] = map(whole.compute, missing)
-    # A single shard is not worth a worker.
-    if context._pool is not None and len(missing) > 1:
+    if context._pool is not None and missing:
         # The command starts workers for them.
         context._tell("shards", 0, count)
         computed = context._pool.map(whole, missing)

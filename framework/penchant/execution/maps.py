@@ -126,7 +126,7 @@ class Maps:
         None where it cannot be written as JSON, for example because an object of the user's own is
         part of the scope.
         """
-        record = _encoded(whole)
+        record = encoded(whole)
         if record is None:
             return None
         # A name of its own: what a worker remembers of a map never holds for another one.
@@ -161,7 +161,7 @@ class Maps:
         job = self._jobs.get(record["job"])
         if job is None or job.key != record["key"]:
             return None
-        whole = _decoded(record, Context(job, self._queue.folder))
+        whole = decoded(record, Context(job, self._queue.folder))
         # Elsewhere than other workers, which would all wait for the same locks.
         start = order.randrange(len(whole.items))
         return PublishedMap(path, whole, position=start)
@@ -172,7 +172,7 @@ class Maps:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _encoded(whole: Map) -> MapRecord | None:
+def encoded(whole: Map) -> MapRecord | None:
     """What other workers need to do the shards of a map; None where it is not JSON-like."""
     if not sendable(whole.function):
         return None
@@ -194,14 +194,14 @@ def _encoded(whole: Map) -> MapRecord | None:
     }
     try:
         sample = json.dumps({**record, "items": record["items"][:1]})
-        again = _decoded(json.loads(sample), whole.context)
+        again = decoded(json.loads(sample), whole.context)
     except (TypeError, ValueError, Error):
         return None
     # A shard that comes back as something else would be another shard there.
     return record if again.path(0) == whole.path(0) else None
 
 
-def _decoded(record: MapRecord, context: Context) -> Map:
+def decoded(record: MapRecord, context: Context) -> Map:
     """The map as its job has it, without what its shards share."""
     function = resolve(record["function"], "a map")
     fields = dict(record["scope"])

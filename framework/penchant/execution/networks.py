@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,6 +17,7 @@ from penchant.seeds import derive
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+SAMPLES = 4  # that show whether a network is a function of one sample
 FROM_EMBEDDING = "measure from the embedding on: inputs_from = 'name of the embedding layer'"
 
 
@@ -57,9 +59,20 @@ class BoundArchitecture:
         check_parameters(function, self.component.parameters, what)
         return function
 
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say which architecture cannot be measured."""
+        from penchant_numerics.suitability import UnsuitableNetworkError
+
+        try:
+            yield
+        except UnsuitableNetworkError as error:
+            raise Error(f"architecture {self.label!r}: {error}") from None
+
     def build(self, seed: int) -> nn.Module:
         """Construct a network in a forked random state."""
         import torch
+        from penchant_numerics.suitability import check_kind, use_dense_gradients
 
         # On the host, whatever device the caller has made the default. Only the host's random
         # numbers are seeded: `torch.manual_seed` would seed those of every device, for good.
@@ -67,6 +80,9 @@ class BoundArchitecture:
             torch.default_generator.manual_seed(seed)
             shape = self.shape if self.built_for is None else self.built_for
             network = self._function(self.component, shape, self.outputs)
+        with self._named():
+            check_kind(network)
+        use_dense_gradients(network)
         return network.float().eval()
 
     def check(
@@ -76,23 +92,35 @@ class BoundArchitecture:
         example: Tensor | None = None,
         positions: int | None = None,
         shape_hint: str = "",
+        samples: Tensor | None = None,
+        batch_statistics: bool = False,
     ) -> None:
-        """One forward pass: a network that does not fit is refused before all else.
+        """A few forward passes: a network that cannot be measured is refused before all else.
 
         Args:
             why: Why it must have this number of outputs, for the message.
             example: One input (1, *shape) of whole numbers, such as tokens; None: zeros.
             positions: Positions of a sequence, each of which has outputs; None: one per sample.
             shape_hint: What to do about another shape, for the message.
+            samples: A few inputs (n, *shape); None: random numbers.
+            batch_statistics: Whether batch normalisation may take the statistics of the batch.
         """
         import torch
+        from penchant_numerics.suitability import check_evaluated, check_values
 
         network = self(0)
         what = f"architecture {self.label!r}"
         size = " x ".join(map(str, self.shape))
         if next(network.parameters(), None) is None:
             raise Error(f"{what} has no parameters, expected at least one")
+        for name, parameter in network.named_parameters():
+            if hasattr(parameter, "device_mesh"):
+                found = f"the parameter {name} is a DTensor"
+                hint = "give it whole, with full_tensor(): networks are measured on one device each"
+                raise Error(f"{what} is spread over several processes ({found}); {hint}")
         # Does it take such an input?
+        with self._named():
+            check_values(network)
         given = torch.zeros(1, *self.shape, device="cpu") if example is None else example.cpu()
         try:
             with torch.no_grad():
@@ -100,6 +128,8 @@ class BoundArchitecture:
         except Error as error:  # already a message of the kernel
             raise Error(f"{what}: {error}") from error
         except Exception as error:  # whatever a network raises, it does not fit
+            with self._named():
+                check_evaluated(network, batch_statistics=batch_statistics)
             line, _, _ = str(error).partition("\n")
             text = line or type(error).__name__
             hint = _other_type(network, given) or shape_hint
@@ -120,6 +150,29 @@ class BoundArchitecture:
             some = outputs.flatten()[:3].tolist()
             of = "an input of zeros" if example is None else "the first sample"
             raise Error(f"{what} gives {some} for {of}, expected finite numbers")
+        self._check_function(network, samples, batch_statistics=batch_statistics)
+
+    def _check_function(
+        self, network: nn.Module, samples: Tensor | None, *, batch_statistics: bool
+    ) -> None:
+        """Refuse what is no function of one sample: what every probe assumes."""
+        import torch
+        from penchant_numerics.noise import normal
+        from penchant_numerics.suitability import check_evaluated, check_function
+
+        if samples is None:
+            generator = torch.Generator(device="cpu").manual_seed(self.seed)
+            samples = normal((SAMPLES, *self.shape), generator, torch.device("cpu"))
+        try:
+            with self._named():
+                check_evaluated(network, batch_statistics=batch_statistics)
+                check_function(network, samples, batch_statistics=batch_statistics)
+        except Error:
+            raise
+        except Exception as error:  # whatever a network raises: it takes one sample, not several
+            line, _, _ = str(error).partition("\n")
+            several = f"takes one sample, and not {len(samples)} at once"
+            raise Error(f"architecture {self.label!r} {several}: {line}") from error
 
 
 def _other_type(network: nn.Module, given: Tensor) -> str:

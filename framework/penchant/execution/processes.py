@@ -98,9 +98,24 @@ def start_server() -> ForkServerContext:
     """Start the server that workers are forked from; it loads torch meanwhile."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LOADED))
-    with _as_server():
+    with _as_server(), _deaf():
         multiprocessing.forkserver.ensure_running()
     return context
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started ignores Ctrl-C, which a terminal sends to it as well, from the beginning."""
+    before = signal.getsignal(signal.SIGINT)
+    # Only the main thread may set it; a handler that is not of Python could not be put back.
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
-from penchant.execution.tasks import PAUSE, Queue
+from penchant.execution.locks import PAUSE
+from penchant.execution.tasks import Queue
 
 
 class Message(TypedDict, total=False):
@@ -24,8 +25,15 @@ class Message(TypedDict, total=False):
     total: int
 
 
+class Reports(Protocol):
+    """Where a worker reports to: a file of the run folder, or the command."""
+
+    def report(self, message: Message) -> None:
+        """Send a message."""
+
+
 # Where the worker of this thread reports to, and the command that watches it.
-_reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+_reporter: ContextVar[Reports | None] = ContextVar("reporter", default=None)
 _look: ContextVar[Callable[[], None] | None] = ContextVar("look", default=None)
 
 
@@ -45,7 +53,7 @@ class Reporter:
 
 
 @contextlib.contextmanager
-def reporting(reporter: Reporter) -> Iterator[None]:
+def reporting(reporter: Reports) -> Iterator[None]:
     """Report to it while a worker runs in this thread."""
     token = _reporter.set(reporter)
     try:

@@ -20,14 +20,24 @@ from pathlib import Path
 import attrs
 from penchant.components.builtin import Processes, Serial
 from penchant.components.component import Executor
+from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.execution.attempts import REDUCED
 from penchant.execution.devices import default_workers, job_device
+from penchant.execution.engines import Engine, Order, Server
 from penchant.execution.environment import environment
 from penchant.execution.executors import Team
-from penchant.execution.folders import joined, move_aside, still_to_do, write_experiment
-from penchant.execution.limits import TerminatedError, raising
+from penchant.execution.folders import (
+    check_local,
+    joined,
+    move_aside,
+    still_to_do,
+    write_experiment,
+)
+from penchant.execution.limits import TerminatedError, attempt_noted, ended_its_command, raising
 from penchant.execution.loading import check_files, fetch
+from penchant.execution.locks import PAUSE
+from penchant.execution.platform import check_torch
 from penchant.execution.processes import start_server
 from penchant.execution.progress import Follower, Message, watching
 from penchant.execution.selection import selected
@@ -42,10 +52,10 @@ from penchant.results.job_folder import JobFolder
 from penchant.results.records import JobEntry, RunRecord
 from penchant.results.runs import Run
 
-Notify = Callable[..., None]
+Notify = Callable[..., object]
 
 SECONDS_BETWEEN_LISTINGS = 1.0  # of the jobs that have ended, where a message was lost
-PAUSE = 0.05  # seconds between two readings of messages
+LEAST_PAUSE = 20.0  # times what a listing took: of many jobs it takes long
 
 
 def run_experiment(
@@ -70,6 +80,8 @@ def run_experiment(
     Returns:
         The run.
     """
+    check_torch()
+    check_local(folder)
     # A probe that changes the working directory must not move the folder.
     folder = folder.absolute()
     executor = experiment.executor
@@ -92,7 +104,8 @@ def run_experiment(
     try:
         if fresh and folder.exists():
             move_aside(folder)
-        with joined(folder, jobs) as (name, others), terminable:
+        engine = executor.name if type(executor).engine else ""
+        with joined(folder, jobs, engine) as (name, others), terminable:
             command = _Command(experiment, plugins, folder, name, others, jobs, chosen, temporary)
             return command.run(executor)
     except OSError as error:
@@ -165,7 +178,9 @@ class _Command:
     def _work(
         self, run: Run, waiting: list[Job], notes: dict[str, str], executor: Executor
     ) -> None:
-        """Have workers do every job that waits."""
+        """Have workers or an engine do every job that waits."""
+        if type(executor).engine:
+            return self._run_engine(run, waiting, notes, executor)
         remote = type(executor).remote
         workers = self.settings.workers if remote else _workers(self.experiment)
         assignment = Assignment(
@@ -182,23 +197,50 @@ class _Command:
         team = Team(executor, assignment, workers)
         watch = _Watch(run, waiting, team, self.plugins.announce)
         try:
-            # A single job runs here, and its shards in workers: it need not wait for these.
-            alone = len(waiting) == 1 and not self.others
-            if alone and type(executor) is Processes and not self._is_dangerous(waiting[0]):
+            if len(waiting) == 1 and not self.others and type(executor) is Processes:
+                self._work_alone(assignment, watch)
+            else:
+                watch.until_done()
+        finally:
+            team.stop()
+
+    def _work_alone(self, assignment: Assignment, watch: _Watch) -> None:
+        """Do a single job here, and its shards in workers: it need not wait for these."""
+        (job,) = watch.left.values()
+        dangerous = self._is_dangerous(job)
+        with attempt_noted(JobFolder.of(self.folder, job.id).path):
+            if not dangerous:
                 with watching(watch.tend):
                     # The device is that of worker 0; its number is that of no other worker.
                     work(attrs.evolve(assignment, leaves_shards=True), -assignment.devices)
             watch.until_done()
+
+    def _run_engine(
+        self, run: Run, waiting: list[Job], notes: dict[str, str], executor: Executor
+    ) -> None:
+        """Have an engine do every job that waits, and store what it gives."""
+        settings = self.settings
+        start = resolve(type(executor).target, f"executor {executor.name!r}")
+        engine: Engine = start(executor, None, settings.workers, settings.threads)
+        watch = _Watch(run, waiting, None, self.plugins.announce)
+        server = Server(self.folder, waiting, type(executor).attempts, watch.on_message)
+        listeners = self.plugins.listening("penchant_result_stored")
+        orders = [Order.of(job, notes.get(job.id, ""), listeners) for job in waiting]
+        try:
+            for name, outcome in engine.run(orders, server):
+                server.finish(name, outcome)
         finally:
-            team.stop()
+            engine.stop()
+            server.close()
 
     def _is_dangerous(self, job: Job) -> bool:
         """Must a job run in a worker?
 
-        One that crashed its workers before would crash this process, and one with a time limit can
-        be stopped only with its process, whatever it does.
+        One that crashed its workers or its command before would crash this process, and one with a
+        time limit can be stopped only with its process, whatever it does.
         """
-        crashed = JobFolder.of(self.folder, job.id).crashed_workers()
+        job_folder = JobFolder.of(self.folder, job.id)
+        crashed = job_folder.crashed_workers() or ended_its_command(job_folder.path)
         return crashed or job.settings.time_limit is not None
 
     def _begin(self, waiting: list[Job]) -> Run:
@@ -225,7 +267,11 @@ class _Command:
             record["reduced"] = REDUCED
         if not settings.figures:
             record["figures"] = False
-        run = Run(self.folder, record, selected=selected, temporary=self.temporary)
+        if settings.time_limit is not None:
+            record["time_limit"] = settings.time_limit
+        run = Run(
+            self.folder, record, selected=selected, temporary=self.temporary, plugins=self.plugins
+        )
         run.others = self.others
         run.write()
         self.plugins.announce("penchant_run_started", run=run)
@@ -259,7 +305,7 @@ def _one_line(error: BaseException) -> str:
 class _Watch:
     """Follows all workers of the folder, and calls listeners."""
 
-    def __init__(self, run: Run, waiting: list[Job], team: Team, notify: Notify) -> None:
+    def __init__(self, run: Run, waiting: list[Job], team: Team | None, notify: Notify) -> None:
         self.run = run
         self.queue = Queue(run.folder)
         self.team = team
@@ -267,7 +313,7 @@ class _Watch:
         self.left = {job.id: job for job in waiting}
         self._follower = Follower(self.queue)
         self._stdout = sys.stdout
-        self._listed = 0.0
+        self._next_listing = 0.0  # not before this time
         self.shards = 0  # the most that any job has had left
 
     def until_done(self) -> None:
@@ -280,6 +326,7 @@ class _Watch:
 
     def tend(self, jobs: int = 0) -> None:
         """Have a worker for every job or shard, as far as there is room; see what they do."""
+        assert self.team is not None
         self.team.grow(max(jobs, self.shards))
         self.look()
         self.team.tend()
@@ -290,13 +337,20 @@ class _Watch:
         with contextlib.redirect_stdout(self._stdout):
             for message in self._follower.messages():
                 self._on_message(message)
-            if time.monotonic() - self._listed > SECONDS_BETWEEN_LISTINGS:
-                self._listed = time.monotonic()
-                for job in self.queue.names("ended"):
+            began = time.monotonic()
+            if began > self._next_listing:
+                missed = [job for job in self.queue.names("ended") if job in self.left]
+                took = time.monotonic() - began
+                self._next_listing = began + max(SECONDS_BETWEEN_LISTINGS, LEAST_PAUSE * took)
+                for job in missed:
                     self._ended(job)
 
-    def _on_message(self, message: Message) -> None:
+    def on_message(self, message: Message) -> None:
         """Mark the job, and call listeners."""
+        with contextlib.redirect_stdout(self._stdout):
+            self._on_message(message)
+
+    def _on_message(self, message: Message) -> None:
         job = message.get("job")
         # Others may work on jobs that this command does not run.
         if job not in self.left:

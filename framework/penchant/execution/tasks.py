@@ -15,24 +15,23 @@ there:
 * `maps/`: maps whose shards any worker may do, each with one file of a byte per shard;
 * `ended/`: a file for every job that has ended, well or not;
 * `idle/`, `progress/`: workers that wait, and how far each worker is;
-* `tasks/`, `deaths/`: the tasks that each worker has begun, and how the last worker of a task died.
+* `tasks/`, `deaths/`: the tasks that each worker has begun, and how the last worker of a task died;
+* `watched/`: a folder per worker with where it was when the time of its shard was over.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
-import struct
 from pathlib import Path
 
 import attrs
+from penchant.execution.locks import lock
 
-PAUSE = 0.03  # seconds before files that others write are read again
 DONE = 255  # the byte of a task that is done; below `RAISED` it is a number of attempts
 RAISED = 254  # of a shard that has raised in a worker which is not its job's own
-FOLDERS = ("commands", "locks", "maps", "ended", "idle", "progress", "tasks", "deaths")
+FOLDERS = ("commands", "locks", "maps", "ended", "idle", "progress", "tasks", "deaths", "watched")
 
 
 @attrs.frozen
@@ -58,7 +57,7 @@ class Queue:
     def names(self, folder: str) -> list[str]:
         """Names in one of the folders: maps, idle workers, jobs that have ended."""
         with contextlib.suppress(FileNotFoundError):
-            return [path.name for path in (self.path / folder).iterdir()]
+            return [entry.name for entry in os.scandir(self.path / folder)]
         return []
 
     def claim(self, job: str) -> Claim | None:
@@ -114,8 +113,12 @@ class Claim:
     def take(cls, path: Path, number: int = 0) -> Claim | None:
         """Lock a byte of a file; None where another worker has. A file that is gone is not made."""
         descriptor = os.open(path, os.O_RDWR)
-        if _lock(descriptor, number):
-            return cls(path, number, descriptor)
+        try:
+            if lock(descriptor, number):
+                return cls(path, number, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
         return None
 
@@ -152,20 +155,6 @@ class Claim:
 
     def _write(self, state: int) -> None:
         os.pwrite(self._descriptor, bytes([state]), self.number)
-
-
-def _lock(descriptor: int, start: int) -> bool:
-    """Lock a byte without waiting; False where it is locked already."""
-    try:
-        if hasattr(fcntl, "F_OFD_SETLK"):
-            # Locks of an open file hold between threads as well; `struct flock` of Linux.
-            request = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
-        else:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, start)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
 
 _begun: set[Claim] = set()  # tasks that this process has begun

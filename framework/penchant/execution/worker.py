@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 from penchant.errors import Error
-from penchant.execution.attempts import run_job, store_result
+from penchant.execution.attempts import KILLED, add_warning, run_job, store_result
 from penchant.execution.context import Context
-from penchant.execution.devices import resolve_device
-from penchant.execution.failures import Failure
+from penchant.execution.devices import worker_device
+from penchant.execution.failures import Failure, crashed
 from penchant.execution.folders import clean_state
 from penchant.execution.limits import overdue, time_limit
 from penchant.execution.mapping import Arrays, Map
@@ -52,13 +54,12 @@ class Assignment:
         return f"{self.command}.{number}"
 
     def device(self, number: int) -> torch.device:
-        """The device of a worker, which must be of the kind that results will name."""
-        job = self.jobs[0]
-        device = resolve_device(job.settings.device, number % self.devices)
-        expected = job.record["device"]
-        if device.type != expected:
-            raise Error(f"a worker has the device {device.type}, expected {expected}")
-        return device
+        """The device of a worker."""
+        return worker_device(self.jobs[0], number % self.devices)
+
+
+class UnseenFolderError(Error):
+    """A worker runs on a machine that does not see the run folder."""
 
 
 def work(assignment: Assignment, number: int) -> None:
@@ -66,6 +67,9 @@ def work(assignment: Assignment, number: int) -> None:
     from penchant_numerics.isolation import limited_threads
 
     queue = Queue(assignment.folder)
+    if not queue.path.is_dir():
+        host = socket.gethostname()
+        raise UnseenFolderError(f"this machine ({host}) does not see {assignment.folder}")
     reporter = Reporter(queue, assignment.worker(number))
     with limited_threads(assignment.threads), reporting(reporter):
         try:
@@ -89,7 +93,7 @@ class Worker:
         self.device = assignment.device(number)
         self.queue = Queue(assignment.folder)
         self._jobs = {job.id: job for job in assignment.jobs}
-        self._left = dict.fromkeys(assignment.waiting)
+        self._left = collections.deque(assignment.waiting)
         self._scanned = 0.0
         # States of the shards that it takes of other jobs, and of its own.
         self._free = range(assignment.attempts)
@@ -124,8 +128,7 @@ class Worker:
         while not self.queue.death(claim) and time.monotonic() < deadline:
             pause()
         how = self.queue.death(claim) or "no reason is known"
-        crashes = f"{what} crashed its worker {claim.attempts} times (last: {how})"
-        return f"{crashes}. If memory ran out, use fewer workers."
+        return crashed(what, claim.attempts, how)
 
     # Jobs.
 
@@ -134,18 +137,22 @@ class Worker:
         # Where all are taken, one is free again only when its worker dies.
         if time.monotonic() - self._scanned < SECONDS_BETWEEN_SCANS:
             return False
-        for name in list(self._left):
-            if self.queue.has_ended(name):
-                del self._left[name]
-                continue
-            claim = self.queue.claim(name)
-            if claim is None:
-                continue
-            with claim:
-                del self._left[name]
-                if not self.queue.has_ended(name):
-                    self._do(self._jobs[name], claim)
-                    return True
+        taken: list[str] = []  # by others
+        try:
+            while self._left:
+                name = self._left.popleft()
+                if self.queue.has_ended(name):
+                    continue
+                claim = self.queue.claim(name)
+                if claim is None:
+                    taken.append(name)
+                    continue
+                with claim:
+                    if not self.queue.has_ended(name):
+                        self._do(self._jobs[name], claim)
+                        return True
+        finally:
+            self._left.extendleft(reversed(taken))
         self._scanned = time.monotonic()
         return False
 
@@ -157,13 +164,15 @@ class Worker:
         late = overdue(job.settings.time_limit, job_folder.path)
         done, note = clean_state(job_folder, job)
         # A worker may have died between its result and the end of the job.
-        if done:
+        if done and late is not None:
+            add_warning(job_folder, f"figures could not be drawn: {late.text}")
+        elif done:
             pass
         elif late is not None:
             store_result(job, folder, Result(), failure=late)
         elif claim.attempts >= self.assignment.attempts:
             crash = Failure(self._crash("the job", claim))
-            store_result(job, folder, Result(), failure=crash, extra={"killed_workers": True})
+            store_result(job, folder, Result(), failure=crash, extra=KILLED)
         else:
             self._claim = claim
             self.queue.begin(claim, self.name)
@@ -227,7 +236,7 @@ class Worker:
         claim = published.take(self._free)
         if claim is None:
             return False
-        watched = self.queue.path / "deaths" / f"{self.name}.watch"
+        watched = self.queue.path / "watched" / self.name
         with claim:
             self.queue.begin(claim, self.name)
             try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import attrs
 from penchant.errors import Error, suggestion
-from penchant.results.files import read_arrays, read_json
+from penchant.results.bounds import LARGEST_ARRAYS, opened
+from penchant.results.files import array_bytes, read_arrays
+from penchant.results.inside import inside
 from penchant.results.job_folder import JobFolder
 from penchant.results.runs import read, run_record
 
@@ -34,8 +37,16 @@ def read_array(source: str, what: str) -> Any:
         kinds = "an array, a file ending in .npy or run:FOLDER#array"
         raise Error(f"{what} must be {kinds}, found {source!r}")
     try:
-        return np.load(source, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        with opened(Path(source), LARGEST_ARRAYS) as file:
+            promised = array_bytes(file)
+            found = os.fstat(file.fileno()).st_size - file.tell()
+            if promised != found:
+                raise Error(f"{what}: {source} promises {promised} bytes of numbers, found {found}")
+            file.seek(0)
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except Error:
+        raise
+    except Exception as error:  # a damaged file fails in many ways
         raise Error(f"{what}: {source} cannot be read: {error}") from error
 
 
@@ -45,7 +56,7 @@ def _stored_array(folder: Path, name: str, what: str) -> Any:
         raise Error(f"{what} must name an array, as in run:{folder}#directions")
     if run_record(folder) is not None:
         folder = _only_holder(folder, name, what)
-    arrays = read_arrays(folder / "arrays.npz")
+    arrays = read_arrays(inside(folder, "arrays.npz"))
     if name not in arrays:
         raise Error(f"{what}: {folder} has no array {name!r}{suggestion(name, arrays)}")
     return arrays[name]
@@ -59,7 +70,7 @@ def _only_holder(folder: Path, name: str, what: str) -> Path:
             continue
         # Results list their arrays: none is loaded to find one.
         job_folder = JobFolder.of(folder, job["id"])
-        if name in read_json(job_folder.result).get("arrays", {}):
+        if name in (job_folder.record().get("arrays") or {}):
             holders.append(job_folder.path)
     if len(holders) == 1:
         return holders[0]

@@ -20,8 +20,8 @@ from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import parse_component
 from penchant.experiments.weights import weights_of
 from penchant.plugins.discovery import Plugins
+from penchant.results.bounds import LARGEST_EXPERIMENT
 
-LARGEST_FILE = 10_000_000  # bytes: no experiment written by hand has more
 _TABLES = ("architectures", "datasets", "training", "probes")
 
 
@@ -63,8 +63,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; a mistake names line and column."""
     try:
         size = path.stat().st_size
-        if size > LARGEST_FILE:
-            raise Error(f"{path} has {size} bytes, expected at most {LARGEST_FILE}")
+        if size > LARGEST_EXPERIMENT:
+            raise Error(f"{path} has {size} bytes, expected at most {LARGEST_EXPERIMENT}")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise Error(f"{path} is not valid TOML: {error}") from None

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from penchant.errors import Error
 from penchant.experiments.sources import is_own, module_sources
 
 _AT_ONCE = 2**26  # bytes of an array that are hashed at a time
@@ -225,6 +226,10 @@ def _names(code: types.CodeType) -> set[str]:
 
 def _array_content(value: Any) -> list[bytes]:
     if hasattr(value, "detach"):
+        from penchant_numerics.data import unreadable
+
+        if problem := unreadable(value):
+            raise Error(f"found {problem}")
         value = value.detach().cpu().contiguous()
         kind = str((tuple(value.shape), str(value.dtype)))
         try:

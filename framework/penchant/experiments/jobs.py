@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 from penchant.components.component import Architecture, Component, Dataset, Estimator, Probe
-from penchant.components.names import filled
+from penchant.components.names import filled, name_and_axes
 from penchant.components.taking import AXES
 from penchant.components.targets import resolve, sendable
 from penchant.components.training import Training
@@ -28,7 +28,7 @@ from penchant.experiments.identity import (
     short_hash,
 )
 from penchant.experiments.settings import Settings
-from penchant.experiments.sources import versions
+from penchant.experiments.sources import is_own, versions
 from penchant.experiments.weights import Weights
 from penchant.plugins.discovery import OWN, Registration
 from penchant.results.records import ComponentRecord, JobRecord, Labels
@@ -106,6 +106,13 @@ class BoundComponent(Generic[C]):
         return "trained" if is_module else "fresh"
 
 
+def _module_of(value: object) -> str:
+    """The module of a class, function or object, or that a target names."""
+    if isinstance(value, str):
+        return value.partition(":")[0]
+    return getattr(value, "__module__", None) or ""
+
+
 Axis = tuple[BoundComponent[C] | None, ...]  # what a probe is measured on along one axis
 
 
@@ -127,13 +134,14 @@ class BoundProbe(BoundComponent[Probe]):
     """A probe with its estimators, its training and the axes it was given.
 
     With `trains_further`, the probe's own entry has a training: then a network of the user's is
-    trained further instead of being measured as it is.
+    trained further instead of being measured as it is. `reduced` says what `--quick` changed.
     """
 
     preset: str = "quick"
     estimators: Mapping[str, tuple[BoundComponent[Estimator], ...]] = attrs.field(factory=dict)
     training: Training | None = None
     trains_further: bool = False
+    reduced: str = ""
     used: Mapping[tuple[str, str], Registration] = attrs.field(factory=dict)
     axes: Mapping[str, Axis[Component]] = attrs.field(factory=dict)
 
@@ -170,6 +178,20 @@ class Cell:
         return [self.probe, *self.axes.values(), *estimators]
 
     @property
+    def registrations(self) -> list[Registration]:
+        """Where its components come from, and those that the probe uses by name."""
+        return [*(each.registration for each in self.choices), *self.probe.used.values()]
+
+    @property
+    def modules(self) -> set[str]:
+        """Modules of the user's own that its components name."""
+        values = [getattr(self.probe.training, "loss", "")]
+        for bound in self.choices:
+            values += [type(bound.component), *bound.component.options().values()]
+        names = {_module_of(value) for value in values}
+        return {name for name in names if is_own(name)}
+
+    @property
     def labels(self) -> Labels:
         """Labels of the probe and of what it was given, and the seed."""
         axes = {axis: bound.label for axis, bound in self.axes.items()}
@@ -198,9 +220,8 @@ def make_job(cell: Cell, device_type: str, gpu: Mapping[str, str]) -> Job:
         request |= {"shape": list(cell.settings.shape), "outputs": cell.settings.outputs}
     # Code and versions enter the key: where they change, the job is computed again.
     probe = cell.probe
-    registrations = [each.registration for each in cell.choices]
     sources: JobRecord = {
-        "versions": versions([*registrations, *probe.used.values()]),
+        "versions": versions(cell.registrations),
         "code": _contents(cell.choices) | _loss_code(probe),
     }
     if gpu:
@@ -254,15 +275,20 @@ def _declared(cell: Cell) -> JobRecord:
     labels = cell.probe.estimator_labels
     meanings = filled(probe.quantities, options, labels)
     about = filled(probe.arrays, options, labels)
+    for name, meaning in filled(probe.tables, options, labels).items():
+        about[name_and_axes(name)[0]] = meaning
     if cell.architecture is not None and cell.architecture.network_kind == "trajectory":
         about = {**about_steps(meanings), **about}
     # A function without an importable name cannot be stored.
     target = type(probe).figures
-    return {
+    declared: JobRecord = {
         "about": about,
         "meanings": meanings,
         "figures": target if isinstance(target, str) else "",
     }
+    if probe.headline is not None:
+        declared["headline"] = attrs.asdict(probe.headline)
+    return declared
 
 
 def _folder_name(labels: Labels, request: dict[str, Any]) -> str:

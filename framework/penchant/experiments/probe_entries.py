@@ -65,9 +65,21 @@ class ProbeEntry:
             estimators=estimators,
             training=training,
             trains_further=bool(own_training),
+            reduced=self._reduced(),
             used=self._used([component, *[each.component for each in bound]]),
             axes=axes,
         )
+
+    def _reduced(self) -> str:
+        """What `--quick` changed, where it wrote this entry.
+
+        The user's own entry may have a table there: what `--quick` is to set.
+        """
+        given = self.table.get("quick", "")
+        if isinstance(given, str):
+            return given
+        self.document.table(given, f"{self.where}.quick")
+        return ""
 
     def _preset(self, name: str) -> Table:
         """The preset of this name."""
@@ -127,7 +139,7 @@ class ProbeEntry:
         if not isinstance(labels, (list, tuple)) or not labels:
             raise Error(f"{key} must be a list of labels, found {labels!r} ({where})")
         for label in labels:
-            if label not in known:
+            if not isinstance(label, str) or label not in known:
                 hint = suggestion(str(label), known)
                 raise Error(f"no {kind} has the label {label!r}{hint} ({where})")
         return tuple(known[label] for label in labels)

@@ -9,13 +9,16 @@ import importlib.util
 import json
 import platform
 import re
+import socket
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from penchant.plugins.discovery import Registration
+from penchant.errors import Error
+from penchant.plugins.discovery import OWN, Registration
 
 _ALWAYS = ("penchant", "torch", "numpy", "scipy")
 _KERNEL_PACKAGES = ("penchant", "penchant_numerics")
@@ -37,6 +40,16 @@ def versions(registrations: Iterable[Registration]) -> dict[str, str]:
         for required in _requirements(registration.distribution):
             found.setdefault(required, _version(required))
     return dict(sorted(found.items()))
+
+
+def check_versions(expected: Mapping[str, str], registrations: Iterable[Registration]) -> None:
+    """Refuse a machine whose packages are not those of the command."""
+    found = versions(registrations)
+    for name, version in expected.items():
+        # Sources of the user's own were sent with the job.
+        if name != OWN and found.get(name, version) != version:
+            host = socket.gethostname()
+            raise Error(f"{name} is {found[name]} on {host}, expected {version} as in the command")
 
 
 @functools.cache
@@ -131,11 +144,35 @@ def is_own(module: str | None) -> bool:
 
 def module_sources(module: str | None) -> Iterator[bytes]:
     """Sources of a module of the user's and of all such modules that it imports, in turn."""
-    seen: dict[str, Path] = {}
-    _collect(module, seen)
+    seen = own_files([module] if module else [])
     for name in sorted(seen):
         yield name.encode()
         yield seen[name].read_bytes()
+
+
+def own_files(modules: Iterable[str]) -> dict[str, Path]:
+    """Files of modules of the user's and of all such modules that they import, by name."""
+    seen: dict[str, Path] = {}
+    for module in modules:
+        _collect(module, seen)
+    return seen
+
+
+def own_sources(modules: Iterable[str]) -> dict[Path, Path]:
+    """Sources of modules of the user's and what they import, with what is beside them.
+
+    Each with its path below the folder that it is imported from. Plugins are installed, not sent.
+    """
+    found: dict[Path, Path] = {}
+    plugins = {each.module.partition(".")[0] for each in entry_points(group="penchant")}
+    for name in {name.partition(".")[0] for name in own_files(modules)} - plugins:
+        spec = importlib.util.find_spec(name)
+        if spec is None or not spec.origin:
+            continue
+        origin = Path(spec.origin)
+        root = origin.parent.parent if spec.submodule_search_locations else origin.parent
+        found |= {path: path.relative_to(root) for path in _package_sources(name)}
+    return found
 
 
 def _collect(module: str | None, seen: dict[str, Path]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 import attrs
-from penchant.components.component import RESERVED, Component, Probe
+from penchant.components.component import RESERVED, RESERVED_FOR_PROBES, Component, Probe
+from penchant.components.names import name_and_axes
 from penchant.components.roles import role_of
 from penchant.components.taking import ACCEPTS, KINDS, NEEDS
 from penchant.errors import Error, suggestion
@@ -35,8 +36,9 @@ def check_declaration(component: object, base: type[Component]) -> None:
         raise Error(f"{what} needs a docstring: it is the help text")
     if own.get("__annotations__") and "__attrs_attrs__" not in own:
         raise Error(f"{what} must be decorated with @attrs.frozen")
+    reserved = RESERVED_FOR_PROBES if issubclass(component, Probe) else RESERVED
     for field in attrs.fields(component):
-        _check_field(field, f"{what}.{field.name}")
+        _check_field(field, f"{what}.{field.name}", reserved)
     if not component.target:
         raise Error(f"{what} has no target")
     _check_kind(component, base, what)
@@ -53,15 +55,25 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
     if issubclass(component, Probe):
         _check_preset_names(component, what)
+        for declared in component.tables:
+            name_and_axes(declared)
+        _check_headline(component, what)
 
 
-def _check_field(field: Any, where: str) -> None:
+def _check_headline(probe: type[Probe], what: str) -> None:
+    headline = probe.headline
+    if headline is not None and headline.quantity not in probe.quantities:
+        found = f"found {headline.quantity!r}{suggestion(headline.quantity, probe.quantities)}"
+        raise Error(f"the headline of {what} must be about a quantity of it, {found}")
+
+
+def _check_field(field: Any, where: str, reserved: Collection[str]) -> None:
     if "help" not in field.metadata:
         raise Error(f"{where} must be made with penchant.option()")
     if not field.metadata["help"]:
         raise Error(f"{where} has no help text")
     # The experiment or the command line would take the value for itself.
-    if field.name in RESERVED:
+    if field.name in reserved:
         raise Error(f"{where} has a reserved name")
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import importlib.metadata
 import inspect
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
+from types import FrameType
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
@@ -26,6 +30,7 @@ from penchant.plugins.declaration_checks import check_declaration
 
 GROUP = "penchant"
 KERNEL = "penchant"  # the distribution whose components keep their plain names
+SECONDS_TO_NAME = 10.0  # given to a plugin to be imported without a word
 OWN = "own"  # the distribution of components that a user defines in Python
 
 
@@ -90,6 +95,7 @@ class Plugins:
         self.estimators = Registry(Estimator, self)
         self.probes = Registry(Probe, self)
         self._registrations: dict[tuple[str, str], list[Registration]] = {}
+        self._listeners: dict[str, list[Plugin]] = {}  # by hook
         for plugin in self.plugins:
             for component in plugin.components:
                 registration = Registration(component, plugin.distribution, plugin.version)
@@ -168,34 +174,54 @@ class Plugins:
         """Is there a component of this kind and name?"""
         return (kind, name.rpartition("/")[2]) in self._registrations
 
-    def notify(self, hook: str, **arguments: Any) -> Iterator[str]:
-        """Call an event hook one plugin at a time; yields what went wrong, naming the plugin."""
-        for plugin in self.plugins:
-            if plugin.manager is None:
-                continue
+    def notify(
+        self, hook: str, answers: list[Any] | None = None, **arguments: Any
+    ) -> Iterator[str]:
+        """Call an event hook one plugin at a time; yields what went wrong, naming the plugin.
+
+        What the listeners answer is added to `answers`. A disk that takes no more is no failure of
+        a plugin: it is raised when all were called.
+        """
+        answers = [] if answers is None else answers
+        refused: Error | None = None
+        for plugin in self._implementing(hook):
+            assert plugin.manager is not None
             try:
-                getattr(plugin.manager.hook, hook)(**arguments)
+                answers += getattr(plugin.manager.hook, hook)(**_copies(arguments))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # not even sys.exit in a tracker ends a measurement
+                if _is_full(error):
+                    refused = cast("Error", error)
+                    continue
                 problem = f"{type(error).__name__}: {error}"
                 yield f"plugin {plugin.name} {plugin.version} failed in {hook}: {problem}"
+        if refused is not None:
+            raise refused
 
-    def announce(self, hook: str, **arguments: Any) -> None:
-        """Call an event hook; a listener that fails is reported as a warning."""
-        for problem in self.notify(hook, **arguments):
+    def announce(self, hook: str, **arguments: Any) -> list[Any]:
+        """Call an event hook, and return the answers; a listener that fails is warned of."""
+        answers: list[Any] = []
+        for problem in self.notify(hook, answers, **arguments):
             # Even with -W error, a failing listener must not stop the run.
             with contextlib.suppress(Warning):
                 warnings.warn(problem, stacklevel=2)
+        return answers
 
     def listening(self, hook: str) -> tuple[EntryPoint, ...]:
         """The entry points of plugins that implement an event hook, for other processes."""
-        return tuple(
-            plugin.point
-            for plugin in self.plugins
-            if plugin.point and plugin.manager
-            if getattr(plugin.manager.hook, hook).get_hookimpls()
-        )
+        return tuple(plugin.point for plugin in self._implementing(hook) if plugin.point)
+
+    def _implementing(self, hook: str) -> list[Plugin]:
+        """The plugins that implement a hook: most of them listen to no event."""
+        if hook not in self._listeners:
+            managed = [plugin for plugin in self.plugins if plugin.manager is not None]
+            self._listeners[hook] = [
+                plugin
+                for plugin in managed
+                if getattr(plugin.manager.hook, hook).get_hookimpls()  # type: ignore[union-attr]
+            ]
+        return self._listeners[hook]
 
     def with_listener(self, name: str, listener: object) -> Plugins:
         """The same plugins and one more that only listens to events."""
@@ -209,6 +235,14 @@ class Plugins:
         check_declaration(component, base)
         own = Plugin(OWN, OWN, "0", components=(component,))
         return Plugins([*self.plugins, own], self.without)
+
+
+def _copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What one listener is given: a result is its own copy, so that it changes no other's."""
+    return {
+        name: value._read_only() if hasattr(value, "_read_only") else value
+        for name, value in arguments.items()
+    }
 
 
 @functools.cache
@@ -249,6 +283,13 @@ def load(without: tuple[str, ...] = ()) -> Plugins:
 def load_only(points: tuple[EntryPoint, ...]) -> Plugins:
     """The plugins of these entry points only, loaded once per process."""
     return Plugins(_try(_described(point)) for point in points)
+
+
+def _is_full(error: BaseException) -> bool:
+    """Could a file of the run not be written because the disk is full?"""
+    cause = error.__cause__
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, Error) and isinstance(cause, OSError) and cause.errno in full
 
 
 def _manager() -> pluggy.PluginManager:
@@ -297,7 +338,7 @@ def _try(plugin: Plugin) -> Plugin:
     manager = _manager()
     try:
         # What a plugin prints when it is imported must not end up in a table or in JSON.
-        with contextlib.redirect_stdout(sys.stderr):
+        with _own_interrupts(), contextlib.redirect_stdout(sys.stderr), _named_if_slow(plugin):
             components = tuple(_components(plugin.point.load(), manager))
     except KeyboardInterrupt:
         raise
@@ -306,6 +347,56 @@ def _try(plugin: Plugin) -> Plugin:
         reason = text if isinstance(error, Error) else f"{type(error).__name__}: {text}"
         return attrs.evolve(plugin, reason=reason)
     return attrs.evolve(plugin, components=components, manager=manager)
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Make an error of a KeyboardInterrupt without Ctrl-C: a plugin raised it itself."""
+    pressed = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        assert callable(before)
+        before(number, frame)
+
+    # Ctrl-C reaches the main thread only, and not a process that ignores it.
+    noted = callable(before) and threading.current_thread() is threading.main_thread()
+    if noted:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        # SIGTERM raises a kind of its own.
+        if pressed or type(error) is not KeyboardInterrupt:
+            raise
+        raise Error(f"KeyboardInterrupt: {error}") from error
+    finally:
+        # A plugin may have set a handler of its own.
+        if noted and signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _named_if_slow(plugin: Plugin) -> Iterator[None]:
+    """Name a plugin on stderr whose import takes long, because the next one waits for it."""
+
+    def name() -> None:
+        if sys.stderr is not None:
+            what = f"plugin {plugin.name!r} {plugin.version} is still being imported after"
+            cure = f"`penchant --without {plugin.name} ...` leaves it out"
+            sys.stderr.write(f"penchant: {what} {SECONDS_TO_NAME:g} s; {cure}\n")
+            sys.stderr.flush()
+
+    timer = threading.Timer(SECONDS_TO_NAME, name)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _components(module: object, manager: pluggy.PluginManager) -> Iterator[type[Component]]:

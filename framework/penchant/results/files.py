@@ -7,16 +7,25 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from penchant.errors import Error
+from penchant.results.bounds import (
+    LARGEST_ARRAYS,
+    LARGEST_JSON,
+    MOST_ARRAYS,
+    check_depth,
+    content_of,
+    opened,
+)
 
 SCHEMA = 1
 _NAME = re.compile(r"[A-Za-z0-9_][\w.+-]*")
@@ -89,9 +98,10 @@ def write_json(path: Path, value: object) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read JSON that this project wrote; says which file is damaged or too new."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(content_of(path, LARGEST_JSON))
     except (OSError, ValueError, RecursionError) as error:
         raise Error(f"{path} cannot be read: {error}") from error
+    check_depth(value, path)
     if not isinstance(value, dict) or not isinstance(schema := value.get("schema"), int):
         raise Error(f"{path} is damaged: expected a table with a schema number")
     # Older files are read; what newer ones mean is unknown here.
@@ -123,6 +133,9 @@ def host_array(value: object) -> Any:
 
     if hasattr(value, "detach"):
         value = value.detach().cpu()
+    # The values behind a mask would pass for numbers.
+    if isinstance(value, np.ma.MaskedArray):
+        raise Error("found a masked array, whose mask no file keeps; .filled(nan) is an array")
     return np.asarray(value)
 
 
@@ -133,6 +146,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
     """
     import numpy as np
 
+    _check_size(path, [np.asanyarray(value).nbytes for value in arrays.values()])
     # A fixed date: the same arrays give the same file.
     date = (1980, 1, 1, 0, 0, 0)
     with atomic(path, durable=durable) as file:
@@ -146,18 +160,66 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, durable: bool = True)
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """Named arrays from a file; never unpickles."""
-    import numpy as np
-
+    """Named arrays from a file; never unpickles, and unpacks nothing: arrays stand there as is."""
     try:
-        # Opened here: numpy leaves a file open whose head is damaged.
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except MemoryError:
+        with opened(path, LARGEST_ARRAYS) as file, zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            _check_size(path, [member.file_size for member in members])
+            size = os.fstat(file.fileno()).st_size
+            # More than the file has: a few bytes that stand for many.
+            if sum(member.file_size for member in members) > size:
+                raise Error(f"{path} is packed, expected arrays as they are")
+            return {_array_name(member.filename): _array(archive, member) for member in members}
+    except (Error, MemoryError):
         raise
     except Exception as error:  # a damaged archive fails in many ways
         problem = str(error) or type(error).__name__
         raise Error(f"{path} cannot be read: {problem}") from error
+
+
+def _check_size(path: Path, sizes: Sequence[int]) -> None:
+    """Refuse more arrays, or larger ones, than are read again."""
+    if len(sizes) > MOST_ARRAYS:
+        raise Error(f"{path} has {len(sizes)} arrays, expected at most {MOST_ARRAYS}")
+    if sum(sizes) > LARGEST_ARRAYS:
+        raise Error(f"{path} has {sum(sizes)} bytes of arrays, expected at most {LARGEST_ARRAYS}")
+
+
+def _array_name(member: str) -> str:
+    if not member.endswith(".npy"):
+        raise ValueError(f"{member!r} is no array")
+    return member.removesuffix(".npy")
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    """An array of an archive, once its head promises what there is."""
+    import numpy as np
+
+    with archive.open(member) as entry:
+        promised = array_bytes(entry)
+        if promised != (found := member.file_size - entry.tell()):
+            name = _array_name(member.filename)
+            raise ValueError(f"the array {name!r} promises {promised} bytes, found {found}")
+    with archive.open(member) as entry:
+        return np.lib.format.read_array(entry, allow_pickle=False)
+
+
+def array_bytes(file: Any) -> int:
+    """How many bytes of numbers the head of an npy file promises; the file stands behind it."""
+    import numpy as np
+
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f"version {version} of an array is unknown here")
+    try:
+        shape, _, dtype = readers[version](file)
+    except MemoryError:  # of Python's parser, where a head has too many brackets
+        raise ValueError("the head of an array is damaged") from None
+    return math.prod(shape) * int(dtype.itemsize)
 
 
 def read_tensors(path: Path) -> dict[str, Any]:

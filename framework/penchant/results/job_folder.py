@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 from penchant.errors import Error
+from penchant.results.checked import check_result
 from penchant.results.files import (
     NewerSchemaError,
     checksum,
@@ -18,6 +19,7 @@ from penchant.results.files import (
     write_arrays,
     write_json,
 )
+from penchant.results.inside import check_id, inside
 from penchant.results.result import Result, digest, from_json, to_json
 
 CHANGED = "recomputed, because code, data or package versions changed"
@@ -31,28 +33,28 @@ class JobFolder:
 
     @classmethod
     def of(cls, run: Path, job: str) -> JobFolder:
-        """The folder of the job with this id."""
-        return cls(run / "jobs" / job)
+        """The folder of the job with this id; refused where it leads out of the run's."""
+        return cls(inside(run, Path("jobs", check_id(job, run))))
 
     @property
     def result(self) -> Path:
         """The result, which is written last."""
-        return self.path / "result.json"
+        return inside(self.path, "result.json")
 
     @property
     def failure(self) -> Path:
         """Why the job failed when it was computed again, beside its earlier good result."""
-        return self.path / "failure.json"
+        return inside(self.path, "failure.json")
 
     @property
     def arrays(self) -> Path:
         """The arrays of the result."""
-        return self.path / "arrays.npz"
+        return inside(self.path, "arrays.npz")
 
     @property
     def shards(self) -> Path:
         """The shards of a job that is not done."""
-        return self.path / "shards"
+        return inside(self.path, "shards")
 
     def write(self, result: Result, *, beside: bool = False) -> Result:
         """Write a result, its arrays first and its JSON last; returns it as it is stored.
@@ -67,21 +69,40 @@ class JobFolder:
         write_json(self.failure if beside else self.result, to_json(result))
         return result
 
+    def add_warnings(self, result: Result, texts: Iterable[str]) -> Result:
+        """Add warnings to a result that is stored; its arrays stay as they were written."""
+        added = [text for text in texts if text not in result.warnings]
+        if not added:
+            return result
+        result = attrs.evolve(result, warnings=(*result.warnings, *added))
+        write_json(self.result, to_json(result))
+        return result
+
     def read(self, *, arrays: bool = True) -> Result:
         """The failure of the job when it was computed again, or its result.
 
         Without arrays only its JSON is read.
         """
-        path = self._latest
+        record = self.record()
+        listed = record.get("arrays") or {}
+        if not arrays or not listed:
+            return self._result(record, {})
+        if not self._has_arrays_of(record):
+            raise Error(f"{self.arrays} is missing or damaged: its checksum is not the result's")
+        found = read_arrays(self.arrays)
+        if found.keys() != listed.keys():
+            raise Error(f"{self.arrays} is damaged: its arrays are not those of the result")
+        return self._result(record, found)
+
+    def _result(self, record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
         try:
-            record = _read_record(path)
-            if not arrays or not record.get("arrays"):
-                return from_json(record, {})
-            if self._has_arrays_of(record):
-                return from_json(record, read_arrays(self.arrays))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Error(f"{path} is damaged: {type(error).__name__}: {error}") from error
-        raise Error(f"{self.arrays} is missing or damaged: its checksum is not the result's")
+            return from_json(record, arrays)
+        except (Error, KeyError, TypeError, ValueError) as error:  # a table that does not fit
+            raise Error(f"{self._latest} is damaged: {error}") from error
+
+    def record(self) -> dict[str, Any]:
+        """What the JSON of its result holds."""
+        return _read_record(self._latest)
 
     @property
     def _latest(self) -> Path:
@@ -152,6 +173,10 @@ class JobFolder:
 def _read_record(path: Path) -> dict[str, Any]:
     """The content of `result.json`; its numbers are compared with their checksum."""
     record = read_json(path)
+    try:
+        check_result(record)
+    except Error as error:
+        raise Error(f"{path} is damaged: {error}") from None
     expected = record.get("quantities_sha256")
     # Older results have no checksum.
     if expected is not None and digest(record.get("quantities", {})) != expected:

@@ -29,6 +29,20 @@ def _number(value: Any) -> float:
     raise Error(f"a quantity must be a number, found {type(value).__name__}")
 
 
+def _skewed_p(values: Any, null: float | None, *, multiplicative: bool) -> float | None:
+    """The p-value of repetitions where it is not that of Student's t."""
+    from penchant_numerics import significance
+    from penchant_numerics.statistics import mean_and_stderr
+
+    # Numbers that are missing have none.
+    if null is None or any(map(math.isnan, values)):
+        return None
+    p = significance.mean_p_value(values, null, multiplicative=multiplicative)
+    mean, stderr = mean_and_stderr(values)
+    plain = significance.p_value(mean - null, stderr, len(values) - 1)
+    return None if p is None or p == plain else p
+
+
 @attrs.frozen
 class Quantity:
     """A number: its standard error (over what, how many), and its value where there is no effect.
@@ -44,7 +58,8 @@ class Quantity:
         null_spread: Standard deviation of the statistic under the null: what `value - null` is
             compared with.
         null_stderr: Standard error of the null's mean.
-        p: Two-sided p-value, where the null is a distribution that was drawn or is known exactly.
+        p: Two-sided p-value, where it is not that of Student's t: the null is a distribution that
+            was drawn or is known exactly, or repetitions are skewed.
         unit: Unit of all these numbers.
         exact: There is nothing random about the value, so it has no error.
     """
@@ -70,6 +85,7 @@ class Quantity:
         null: float | Mapping[str, Any] | None = None,
         null_draws: Any = None,
         unit: str = "",
+        multiplicative: bool = False,
     ) -> Quantity:
         """The mean of independent values, with its standard error where there are two or more.
 
@@ -78,8 +94,10 @@ class Quantity:
             over: What they are: "networks", "trainings".
             null: The value without an effect, or what `statistics.null_of` returned.
             null_draws: The same statistic in independent draws without the effect. They give the
-                null with its spread and, where there are enough of them, a p-value.
+                null with its spread and a p-value. The mean's own error counts, too.
             unit: Their unit.
+            multiplicative: An effect is a factor, so that positive values are skewed: losses,
+                ratios. The value is the geometric mean.
 
         Returns:
             The quantity; what is unknown is None.
@@ -87,24 +105,24 @@ class Quantity:
         >>> print(Quantity.of([1.0, 3.0], over="networks", null=0.0))
         2.0 ± 1.0 (null 0)
         """
-        from penchant_numerics.statistics import mean_and_stderr, null_of
+        from penchant_numerics import statistics
 
         array = host_array(values).astype(float).ravel()
         count = len(array)
-        mean, stderr = mean_and_stderr(array)
+        df = count - 1 if count > 1 else None
+        of = statistics.geometric_mean_and_stderr if multiplicative else statistics.mean_and_stderr
+        mean, stderr = of(array)
         if null_draws is not None:
-            null = null_of(host_array(null_draws).astype(float).ravel(), value=float(mean))
+            draws = host_array(null_draws).astype(float).ravel()
+            null = statistics.null_of(draws, value=float(mean), stderr=stderr, df=df)
         # A null that was measured brings its spread and error along.
-        null_fields = dict(null) if isinstance(null, Mapping) else {"null": null}
-        return cls(
-            mean,
-            stderr=stderr,
-            over=over,
-            count=count,
-            df=count - 1 if count > 1 else None,
-            unit=unit,
-            **null_fields,
-        )
+        null_fields: dict[str, Any]
+        if isinstance(null, Mapping):
+            null_fields = dict(null)
+        else:
+            p = _skewed_p(array, null, multiplicative=multiplicative)
+            null_fields = {"null": null, "p": p}
+        return cls(mean, stderr=stderr, over=over, count=count, df=df, unit=unit, **null_fields)
 
     @property
     def missing(self) -> bool:
@@ -116,6 +134,16 @@ class Quantity:
         """The numbers it has, by name."""
         numbers = {name: getattr(self, name) for name in NUMBERS}
         return {name: number for name, number in numbers.items() if number is not None}
+
+    def mistake(self) -> str:
+        """What no number of this kind can be; empty where there is nothing wrong."""
+        for name in ("stderr", "null_spread", "null_stderr", "df", "count"):
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                return f"{name} {number}, expected 0 or more"
+        if self.p is not None and (self.p < 0 or (self.p > 1 and not math.isclose(self.p, 1))):
+            return f"p {self.p}, expected a number from 0 to 1"
+        return ""
 
     @property
     def against_null(self) -> Difference | None:
@@ -131,10 +159,9 @@ class Quantity:
     @property
     def is_significant(self) -> bool:
         """Does the value differ from its null at the 1 % level, as a single comparison?"""
-        from penchant_numerics.significance import LEVEL
+        from penchant_numerics.significance import is_significant
 
-        p = self.null_p_value
-        return p is not None and p <= LEVEL
+        return is_significant(self.null_p_value)
 
     def sentence(self, *, above: str, below: str, neither: str) -> str:
         """The sentence that this number allows, with the number and its p-value.
@@ -212,4 +239,5 @@ def distance(quantity: Quantity, difference: Difference | None) -> str:
         return text
     named = quantity.count and quantity.over
     few = f"{quantity.count} {quantity.over}" if named else "so few repetitions"
-    return f"{text} ({few} decide nothing)"
+    why = "decide nothing" if difference.error else "without a spread decide nothing"
+    return f"{text} ({few} {why})".lstrip()

@@ -30,6 +30,7 @@ class RunRecord(TypedDict):
     environment: NotRequired[dict[str, str]]
     reduced: NotRequired[str]  # what `--quick` says of the numbers
     figures: NotRequired[bool]  # false where none are drawn
+    time_limit: NotRequired[float]  # seconds for each job, figures included
     stopped: NotRequired[str]  # why the run ended early
 
 
@@ -49,6 +50,24 @@ class Cost(TypedDict, total=False):
 
     seconds: float
     peak_memory_bytes: int
+
+
+class AccuracyRecord(TypedDict):
+    """How often a network of the user's is right, where labels are classes."""
+
+    value: float
+    samples: int  # of the training split
+    chance: float  # of guessing the most frequent class
+
+
+def accuracy_text(accuracy: AccuracyRecord) -> str:
+    """How often a network is right, in a sentence without its subject.
+
+    >>> accuracy_text({"value": 0.381, "samples": 256, "chance": 0.1})
+    'right on 0.38 of 256 training samples (guessing: 0.10)'
+    """
+    samples = f"{accuracy['samples']} training samples"
+    return f"right on {accuracy['value']:.2f} of {samples} (guessing: {accuracy['chance']:.2f})"
 
 
 class JobRecord(TypedDict, total=False):
@@ -74,6 +93,7 @@ class JobRecord(TypedDict, total=False):
     gpu: dict[str, str]
     about: dict[str, str]  # name of an array to its meaning
     meanings: dict[str, str]
+    headline: dict[str, str]  # the quantity, and the sentences of which it chooses one
     figures: Any  # target of the function that draws them; in Python it may be the function
 
 
@@ -85,6 +105,7 @@ class ResultRecord(JobRecord, total=False):
     key: str
     shape: list[int]
     outputs: int
+    accuracy: AccuracyRecord  # of the user's own network
     policy: dict[str, str]
     error: str | None
     traceback: str | None

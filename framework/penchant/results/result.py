@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -14,6 +15,8 @@ from penchant.extras import extra
 from penchant.results.files import SCHEMA, check_name, host_array
 from penchant.results.quantities import Quantity, distance
 from penchant.results.records import Cost, ResultRecord
+from penchant.results.tables import Table
+from penchant.results.tables_on_disk import arrays_of, axes_of, entry_of, tables_from
 
 _OWN = ("quantities", "quantities_sha256", "arrays", "conventions", "warnings", "missing", "axes")
 
@@ -37,10 +40,12 @@ class Result:
 
     Attributes:
         quantities: Name to number with error and null.
-        arrays: Name to array; the standard error of array `x` is array `x-stderr`.
+        arrays: Name to array; the standard error of array `x` is array `x-stderr`. Those of tables
+            are among them.
         conventions: What makes numbers incomparable, as text.
         warnings: Reasons to doubt the numbers.
         missing: Quantities and arrays that may hold numbers that are not finite.
+        tables: Name to numbers along named axes, with error and null.
         labels: Names of the entries along an axis: {"layers": ("conv1", "fc")}.
         record: Everything that says what was measured on what.
     """
@@ -52,6 +57,15 @@ class Result:
     missing: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     labels: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_names)
     record: ResultRecord = attrs.field(factory=ResultRecord)
+    tables: dict[str, Table] = attrs.field(factory=dict, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        for name, table in self.tables.items():
+            if not isinstance(table, Table):
+                raise Error(
+                    f"table {name!r} must be a penchant.Table, found {type(table).__name__}"
+                )
+            self.arrays.update(arrays_of(name, table))
 
     def __repr__(self) -> str:
         title = self.record.get("id", self.status)
@@ -59,8 +73,11 @@ class Result:
         for name, quantity in self.quantities.items():
             z = distance(quantity, quantity.against_null)
             lines.append(f"  {name}: {quantity}  {z}".rstrip())
+        lines += [f"  {name}: {table!r}" for name, table in self.tables.items()]
         # Of arrays only their shapes: a notebook has no room for a million numbers.
-        shapes = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()]
+        tabled = {each for name, table in self.tables.items() for each in arrays_of(name, table)}
+        plain = {name: array for name, array in self.arrays.items() if name not in tabled}
+        shapes = [f"{name} {list(array.shape)}" for name, array in plain.items()]
         if shapes:
             lines.append(f"  arrays: {', '.join(shapes)}")
         return "\n".join([*lines, *[f"  warning: {text}" for text in self.warnings]])
@@ -136,10 +153,22 @@ class Result:
     def to_xarray(self) -> Any:
         """Its arrays and quantities as an `xarray.Dataset`, where xarray is installed.
 
-        An axis that is as long as one of `labels` has its name and entries, any other one is named
-        after its array. Quantities have their errors and nulls as attributes.
+        Tables have their axes and coordinates. Of other arrays, an axis that is as long as one of
+        `labels` has its name and entries, any other one is named after its array. Quantities have
+        their errors and nulls as attributes.
         """
         return extra("penchant_report.dataframes:result_dataset")(self)
+
+    def _read_only(self) -> Result:
+        """A copy for one reader: its arrays cannot be written to, its tables are its own."""
+        return attrs.evolve(
+            self,
+            quantities=dict(self.quantities),
+            arrays={name: _locked(array) for name, array in self.arrays.items()},
+            conventions=dict(self.conventions),
+            tables=dict(self.tables),
+            record=copy.deepcopy(self.record),
+        )
 
     def check(self) -> None:
         """Refuse what is not a number, unless the result names it in `missing`."""
@@ -151,6 +180,14 @@ class Result:
         _check_texts("warning", enumerate(self.warnings))
         for axis, names in self.labels.items():
             _check_texts(f"label of {axis}", enumerate(names))
+        axes_of(self.tables)
+
+
+def _locked(array: Any) -> Any:
+    """A view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _check_quantity(name: str, quantity: object, *, allowed: bool) -> None:
@@ -161,6 +198,8 @@ def _check_quantity(name: str, quantity: object, *, allowed: bool) -> None:
     for field, number in quantity.numbers.items():
         if not allowed and not math.isfinite(number):
             raise Error(f"quantity {name!r} has {field} {number}, expected a finite number")
+    if mistake := quantity.mistake():
+        raise Error(f"quantity {name!r} has {mistake}")
 
 
 def _check_array(name: str, array: Any, *, allowed: bool) -> None:
@@ -183,6 +222,11 @@ def _check_texts(what: str, pairs: Iterable[tuple[Any, Any]]) -> None:
             raise Error(f"{what} {name!r} must be text, found {type(text).__name__}")
 
 
+def _are_texts(names: Iterable[object]) -> bool:
+    """Are the entries of an axis names, and not numbers?"""
+    return all(isinstance(name, str) for name in names)
+
+
 def _nullable(value: object) -> object:
     """In JSON a missing number is null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -200,6 +244,9 @@ def to_json(result: Result) -> dict[str, Any]:
         name: {"shape": list(array.shape), "dtype": str(array.dtype), "about": about.get(name, "")}
         for name, array in result.arrays.items()
     }
+    for name, table in result.tables.items():
+        arrays[name] |= entry_of(table)
+    axes = {**result.labels, **axes_of(result.tables)}
     record: dict[str, Any] = {"schema": SCHEMA, **result.record}
     # The description of an array is beside it, not also in the record.
     record.pop("about", None)
@@ -210,7 +257,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "conventions": result.conventions,
         "warnings": list(result.warnings),
         "missing": list(result.missing),
-        "axes": {axis: list(names) for axis, names in result.labels.items()},
+        "axes": {axis: list(names) for axis, names in axes.items()},
     }
 
 
@@ -231,13 +278,16 @@ def from_json(record: Mapping[str, Any], arrays: Mapping[str, Any]) -> Result:
         quantities[name] = Quantity(**known)
     # All other keys are the record.
     rest = {key: value for key, value in record.items() if key not in _OWN}
-    rest["about"] = {name: each.get("about", "") for name, each in record.get("arrays", {}).items()}
+    entries = record.get("arrays") or {}
+    rest["about"] = {name: each.get("about", "") for name, each in entries.items()}
+    axes = record.get("axes", {})
     return Result(
         quantities,
         dict(arrays),
         record.get("conventions", {}),
         warnings=record.get("warnings", ()),
         missing=record.get("missing", ()),
-        labels=record.get("axes", {}),
+        labels={axis: names for axis, names in axes.items() if _are_texts(names)},
         record=cast("ResultRecord", rest),
+        tables=tables_from(entries, axes, arrays),
     )

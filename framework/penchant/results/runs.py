@@ -8,13 +8,17 @@ from typing import Any, cast
 
 from penchant.errors import Error
 from penchant.extras import extra
+from penchant.plugins.discovery import Plugins
+from penchant.results.checked import check_run
 from penchant.results.files import SCHEMA, NewerSchemaError, read_json, write_json
+from penchant.results.inside import inside
 from penchant.results.job_folder import JobFolder
 from penchant.results.records import JobEntry, RunRecord
 from penchant.results.result import Result
 from penchant_numerics.rounding import counted
 
 SECONDS_BETWEEN_WRITES = 3.0
+LEAST_PAUSE = 20.0  # times what a write took: of many jobs it takes long
 _LABELS = ("probe", "architecture", "dataset", "seed")
 
 
@@ -28,12 +32,14 @@ class Run:
         *,
         selected: set[str] | None = None,
         temporary: bool = False,
+        plugins: Plugins | None = None,
     ) -> None:
         self.folder = folder
         self.temporary = temporary  # the folder is deleted when the run ends
+        self.plugins = plugins  # whose probes were run; None: those that are installed
         self.record = record
         self._selected = selected  # ids of the jobs to be run; None: all
-        self._written = 0.0
+        self._next_write = 0.0  # not before this time
         self.others: list[str] = []  # commands that work in the folder as well
         # The entries themselves, not copies: `mark` changes what `write` writes.
         self._entries = {job["id"]: job for job in record["jobs"]}
@@ -78,14 +84,16 @@ class Run:
         if error:
             entry["error"] = error.partition("\n")[0]
         # Written rarely: readers take the status from the results.
-        if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
+        if time.monotonic() > self._next_write:
             self.write()
 
     def write(self) -> None:
         """Write `run.json`."""
+        began = time.monotonic()
         # A listener may have changed the record, but not the entries.
         write_json(self.folder / "run.json", {"schema": SCHEMA, **self.record, "jobs": self.jobs})
-        self._written = time.monotonic()
+        ended = time.monotonic()
+        self._next_write = ended + max(SECONDS_BETWEEN_WRITES, LEAST_PAUSE * (ended - began))
 
     def result(self, job: str, *, arrays: bool = True) -> Result:
         """The result of the job with this id; without arrays only its numbers are read."""
@@ -117,8 +125,13 @@ class Run:
         rows: list[dict[str, Any]] = extra("penchant_report.run_rows:run_rows")(self, options)
         return rows
 
-    def to_pandas(self, *, options: bool = False) -> Any:
-        """The table as a `pandas.DataFrame`, where pandas is installed."""
+    def to_pandas(self, *, options: bool = False, long: bool = False) -> Any:
+        """The table as a `pandas.DataFrame`, where pandas is installed.
+
+        With `long`, one row for each number of the tables of all results: a column for each axis.
+        """
+        if long:
+            return extra("penchant_report.dataframes:long_data_frame")(self)
         return extra("penchant_report.dataframes:data_frame")(self.table(options=options))
 
     def to_xarray(self, probe: str | None = None) -> Any:
@@ -148,46 +161,46 @@ def read(folder: str | Path) -> Run:
     A `run.json` that is damaged or missing is made again from the results.
     """
     folder = Path(folder)
-    record = run_record(folder)
-    if record is None:
-        raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
-    for job in record["jobs"]:
-        job["status"] = JobFolder.of(folder, job["id"]).status()
+    try:
+        record = run_record(folder)
+        if record is None:
+            raise Error(f"{folder} is not a run folder: it has neither run.json nor results")
+        for job in record["jobs"]:
+            job["status"] = JobFolder.of(folder, job["id"]).status()
+    except OSError as error:
+        raise Error(f"{folder} cannot be read: {error}") from error
     return Run(folder, record)
 
 
 def run_record(folder: Path) -> RunRecord | None:
     """The content of `run.json`, else made from the results; None where there is neither."""
-    path = folder / "run.json"
+    path = inside(folder, "run.json")
     if path.is_file():
         try:
-            record = cast("RunRecord", read_json(path))
-            for job in record["jobs"]:
-                name = job["id"]
-                # A path that leads out of the folder is treated like a damaged file.
-                if Path(name).name != name or not job["labels"]:
-                    raise KeyError(name)
-                job["path"] = f"jobs/{name}"
-            return record
+            record = read_json(path)
+            check_run(record)
         except NewerSchemaError:
             raise
-        except (Error, KeyError, TypeError):
-            pass  # damaged: it is made again from the results
+        except Error:
+            return _rebuilt(folder)  # it is damaged
+        for job in record["jobs"]:
+            job["path"] = f"jobs/{job['id']}"
+        return cast("RunRecord", record)
     return _rebuilt(folder)
 
 
 def _rebuilt(folder: Path) -> RunRecord | None:
     """A run's record from its results."""
     entries: list[JobEntry] = []
-    for path in sorted(folder.glob("jobs/*/result.json")):
-        try:
-            record = read_json(path)
-            labels, status = record["labels"], record["status"]
-        except (Error, KeyError, TypeError):
-            continue
+    for path in sorted(inside(folder, "jobs").glob("*/result.json")):
         name = path.parent.name
+        try:
+            record = JobFolder.of(folder, name).read(arrays=False).record
+            labels, status = record["labels"], record["status"]
+        except (Error, KeyError):
+            continue
         entries.append({"id": name, "status": status, "labels": labels, "path": f"jobs/{name}"})
     if not entries:
         return None
-    seeds = sorted({entry["labels"]["seed"] for entry in entries})
+    seeds = sorted({entry["labels"].get("seed", 0) for entry in entries})
     return {"title": "", "seeds": seeds, "jobs": entries}

@@ -96,6 +96,32 @@ def test_measures_are_those_of_the_formulas(separation):
         assert found[name] == pytest.approx(value, rel=1e-10), name
 
 
+def test_rows_of_a_classifier_are_not_centred():
+    """As the paper's w_c, by its formulas; 0.085 was printed for 0.135."""
+    torch.manual_seed(2)
+    network = nn.Sequential(nn.Linear(D, 12), nn.Tanh(), nn.Linear(12, C))
+    h, labels = features()
+    w = network[2].weight.detach().double().numpy() + 0.3
+    network[2].weight.data = torch.tensor(w, dtype=torch.float32)
+    found = penchant.measure(
+        "neural-collapse",
+        architecture=network,
+        dataset=((h.float(), labels), (h.float(), labels)),
+        permutations=2,
+        executor="serial",
+        figures=False,
+    ).quantities
+    norms = np.linalg.norm(w, axis=1)
+    cosines = [w[a] @ w[b] / norms[a] / norms[b] for a in range(C) for b in range(a)]
+    expected = {
+        "nc2-norms": norms.std() / norms.mean(),
+        "nc2-angles": np.std(cosines),
+        "nc2-simplex": np.mean(np.abs(np.array(cosines) + 1 / (C - 1))),
+    }
+    for name, value in expected.items():
+        assert found[f"{name}-classifier"].value == pytest.approx(value, rel=1e-5), name
+
+
 def test_measures_do_not_change_with_rotation_scale_and_shift():
     h, labels = features()
     turned = 0.1 * h @ random_rotation(D, generator=generator(5)) + 3

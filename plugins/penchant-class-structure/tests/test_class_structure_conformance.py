@@ -55,10 +55,6 @@ VECTORS = {"starts": 2, "iterations": 2, "trace_samples": 2}
 SAME_SAMPLES = {"name": "import", "factory": same_samples}
 STARTS = {**PRODUCTS, **VECTORS, **ONE, "dataset": SAME_SAMPLES}
 
-# Autograd learns of a device before its first backward pass, or never.
-with testing.emulated_device():
-    pass
-
 TRACE = "a trace has no value by chance"
 SAME = "classes in another order leave G and its spectrum as they are"
 SIGNS = "0 for a convex loss, half for symmetric noise: neither is chance"

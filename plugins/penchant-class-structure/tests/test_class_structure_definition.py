@@ -96,3 +96,10 @@ def test_components_have_their_eigenvalues(measured):
         rtol=1e-9,
     )
     assert result.quantities["trace-within"].value == pytest.approx(float(sum(within)), rel=1e-9)
+    for name, component, rank in (
+        ("outliers-to-bulk", "class", C),
+        ("mini-bulk-to-bulk", "cross", C * (C - 2)),
+    ):
+        mean = float(components[component].square().sum()) / rank
+        expected = mean / float(sum(within))
+        assert result.quantities[name].value == pytest.approx(expected, rel=1e-9)

@@ -7,7 +7,11 @@ import torch
 from penchant_class_structure.numerics import influence
 from penchant_class_structure.numerics.decomposition import Decomposition, WithoutComponent
 from penchant_class_structure.numerics.sample_space import sample_space
-from penchant_class_structure.shared.component_quantities import Components
+from penchant_class_structure.shared.component_quantities import (
+    Components,
+    _contributions,
+    _quantity,
+)
 from penchant_class_structure.shared.measured_network import loss_on
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import exact_pairs
@@ -121,3 +125,37 @@ def test_the_null_of_a_loss_is_the_best_constant(loss, outputs):
 
     optimizer.step(closure)
     assert quantity.null == pytest.approx(float(closure().detach()), rel=1e-6)
+
+
+def test_more_of_the_same_samples_change_no_ratio(network):
+    """Ratios to the bulk doubled with every sample doubled: they were no property of G."""
+    inputs, labels = drawn(0)
+    ratios = []
+    for times in (1, 2):
+        space = sample_space(network, inputs.repeat(times, 1), exact_limit=10**6)
+        components = Components.of(Decomposition.of(space, labels.repeat(times)))
+        ratios.append([components.ratio(name) for name in ("class", "cross")])
+    assert ratios[1] == pytest.approx(ratios[0], rel=1e-9)
+
+
+def test_permuted_classes_have_uniform_p_values(network):
+    """The error over samples, which all permutations share, made their median 0.8 to 0.9."""
+    inputs, labels = drawn(0)
+    inputs = inputs - torch.nn.functional.one_hot(labels, 5) * 2
+    space = sample_space(network, inputs, exact_limit=10**6)
+    generator = torch.Generator().manual_seed(1)
+    p = {"class": [], "cross": [], "within": []}
+    for _ in range(40):
+        made = []
+        for _ in range(6):
+            permuted = labels[torch.randperm(len(labels), generator=generator)]
+            decomposition = Decomposition.of(space, permuted)
+            made.append(Components.of(decomposition))
+        contributions = _contributions(made[0])
+        for name, own in p.items():
+            value, *draws = [each.trace(name) for each in made]
+            own.append(_quantity(value, contributions[name], draws, labels).null_p_value)
+    for name, own in p.items():
+        # the median of 40 uniform numbers has a standard deviation of 0.08
+        assert 0.26 < sorted(own)[20] < 0.74, name
+        assert sum(each <= 0.01 for each in own) <= 3, name

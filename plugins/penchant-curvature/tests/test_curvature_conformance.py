@@ -31,8 +31,6 @@ OF_THE_EXACT_ONE = [
 WITHOUT_NULL = ["layer-error-kfac-null", "layer-error-empirical-fisher-null"]
 
 # Autograd learns of a device before its first backward pass, or never.
-with testing.emulated_device():
-    pass
 
 
 def shuffled_samples(generator):

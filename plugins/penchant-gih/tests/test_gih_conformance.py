@@ -70,10 +70,6 @@ DATASETS = {
     "linear-and-ring": {"input_shape": (1, 3, 3), "train": 40, "test": 20},
 }
 
-# Autograd counts devices at its first backward pass: the emulated one must be there before.
-with testing.emulated_device():
-    pass
-
 
 @pytest.fixture(autouse=True)
 def _networks(request, monkeypatch):
@@ -82,8 +78,7 @@ def _networks(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _kernel_and_kit(monkeypatch):
-    """Two things that are not this plugin's: shared arrays are made without naming their device
-    (the kernel), and the emulated device has no generator to seed (the kit)."""
+    """Not this plugin's: the kernel makes shared arrays without naming their device."""
     as_tensor = torch.as_tensor
 
     def on_the_host(value, **named):
@@ -92,9 +87,6 @@ def _kernel_and_kit(monkeypatch):
         return as_tensor(value, **named)
 
     monkeypatch.setattr(torch, "as_tensor", on_the_host)
-    module = torch.get_device_module("emulated")
-    if not hasattr(module, "manual_seed"):
-        monkeypatch.setattr(module, "manual_seed", lambda seed: None, raising=False)
 
 
 # Errors are compared with spreads where they are not of a handful of networks.

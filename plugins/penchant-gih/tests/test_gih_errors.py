@@ -14,7 +14,6 @@ from penchant_gih.numerics.velocities import velocities
 from penchant_gih.probes.average_geometry import _isotropy, condition_stderr
 from penchant_gih.probes.decision_plane import one_axis_accuracy
 from penchant_gih.probes.input_curvature import second_share
-from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
 from penchant_numerics import statistics
 from penchant_numerics.significance import p_value
 
@@ -90,8 +89,17 @@ def test_error_of_corr_gsg_matches_its_spread_where_noise_cancels(networks):
     assert 0.5 < np.median(errors) / values.std(ddof=1) < 2.4
 
 
+CROSSED = ("training", "sample")
+
+
+def table_of(right):
+    names = ("training", "setting", "sample")
+    return penchant.Table(right, {name: range(count) for name, count in zip(names, right.shape)})
+
+
 def advantage(ours, others):
-    return advantage_quantity(ours, others)["advantage"]
+    first, second = (table_of(right).reduced(np.mean, "setting") for right in (ours, others))
+    return first.minus(second).mean(CROSSED, null=0.0).quantity()
 
 
 def test_an_advantage_of_few_trainings_that_agree_is_not_certain():
@@ -136,12 +144,13 @@ def test_the_error_of_an_advantage_is_its_spread_where_trainings_do_not_differ(t
 def test_advantages_by_setting_are_the_pairs_of_each():
     rng = np.random.default_rng(3)
     ours, others = rng.random((2, 3, 4, 50)) < 0.7
-    arrays = advantage_arrays(ours, others)
+    by_setting = table_of(ours).minus(table_of(others)).mean(CROSSED)
     for number in range(4):
         alone = advantage(ours[:, [number]], others[:, [number]])
-        assert arrays["advantage"][number] == pytest.approx(alone.value)
-        assert arrays["advantage-stderr"][number] == pytest.approx(alone.stderr)
-        assert arrays["advantage-df"][number] == pytest.approx(alone.df)
+        found = by_setting.at(setting=number).quantity()
+        assert found.value == pytest.approx(alone.value)
+        assert found.stderr == pytest.approx(alone.stderr)
+        assert found.df == pytest.approx(alone.df)
 
 
 def test_one_axis_of_two_circles_has_its_closed_form():

@@ -39,10 +39,6 @@ CASES = {
     "geometry-evolution": ({"dataset": CIRCLES, "networks": 12, "eval_steps": [2]}, [12]),
 }
 
-# Autograd counts devices at its first backward pass: the emulated one must be there before.
-with testing.emulated_device():
-    pass
-
 
 @pytest.fixture
 def made(monkeypatch):

@@ -1,10 +1,13 @@
 """What a user asked for is what is measured, or it is refused with a sentence."""
 
+import re
+
 import penchant
 import penchant_testing as testing
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 
 class Net(nn.Module):
@@ -209,3 +212,84 @@ def test_a_report_of_objects_does_not_promise_that_its_file_runs(tmp_path):
         "Run the script again that made this" in own and "penchant run experiment.toml" not in own
     )
     assert "penchant run experiment.toml --out ../named-again" in named
+
+
+def test_what_is_not_obeyed_is_said(install):
+    """Frozen parameters count, and so does the last batch of a loader that drops it."""
+    install("measured", MEASURED)
+    loader = DataLoader(
+        TensorDataset(*testing.tiny_samples(torch.Generator())[0]), 7, drop_last=True
+    )
+    network = Net()
+    whole = penchant.measure("measured", architecture=network, dataset=loader)
+    assert whole.conventions["import: drop_last"].startswith("not obeyed: all samples")
+    assert "frozen parameters" not in whole.conventions
+    next(iter(network.parameters())).requires_grad_(False)
+    frozen = penchant.measure("measured", architecture=network, dataset=loader)
+    assert frozen.conventions["frozen parameters"] == "count as if they were not frozen"
+    assert frozen.quantities["norm"].value == whole.quantities["norm"].value
+
+
+def test_a_checkpoint_that_is_not_finite_is_refused_by_its_file(install, tmp_path):
+    install("measured", MEASURED)
+    files = []
+    for step in (1, 2):
+        state = Net().state_dict()
+        if step == 2:
+            next(iter(state.values())).view(-1)[0] = float("nan")
+        files.append(str(tmp_path / f"net-{step}.pt"))
+        torch.save(state, files[-1])
+    given = {"architecture": Net, "dataset": {"name": "import", "factory": testing.SAMPLES}}
+    for weights in (files[1], files):
+        with pytest.raises(penchant.Error, match="net-2.pt: '.*' has 1 of .* not finite"):
+            penchant.measure("measured", weights=weights, **given)
+
+
+class Scaling(nn.Module):
+    """Writes into what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, x):
+        return self.net(x.mul_(2))
+
+
+@pytest.mark.parametrize("how", ["module", "class", "trajectory", "experiment"])
+def test_every_door_asks_what_a_network_must_be(how, install, tmp_path):
+    install("measured", MEASURED)
+    samples = {"name": "import", "factory": testing.SAMPLES}
+    file = tmp_path / "net-1.pt"
+    torch.save(Scaling().state_dict(), file)
+    message = "it changes its input in place; let forward begin with x = x.clone"
+    if how == "experiment":
+        network = {"name": "import", "label": "mine", "factory": Scaling, "weights": str(file)}
+        raw = {"architectures": [network], "datasets": [samples], "probes": [{"name": "measured"}]}
+        run = penchant.run({**raw, "executor": "serial"}, out=tmp_path / "out", progress=False)
+        (failed,) = run.results()
+        assert failed.error.startswith(f"architecture 'mine': {message}")
+        return
+    given = {"architecture": Scaling() if how == "module" else Scaling}
+    if how != "module":
+        given["weights"] = [file] if how == "trajectory" else file
+    with pytest.raises(penchant.Error, match=re.escape(message)):
+        penchant.measure("measured", dataset=samples, **given)
+
+
+def test_the_accuracy_of_her_network_is_recorded(install, tmp_path, capsys):
+    install("measured", MEASURED)
+    inputs = torch.randn(130, 4, generator=torch.Generator().manual_seed(1))
+    labels = Net().linear(inputs).argmax(1)
+    wrong = (labels + 1) % 3
+    network = Net()
+    right = float((network(inputs).argmax(1) == wrong).float().mean())
+    given = {"architecture": network, "dataset": ((inputs, wrong), (inputs, wrong))}
+    found = penchant.measure("measured", **given)
+    assert found.record["accuracy"]["value"] == pytest.approx(right)
+    assert found.record["accuracy"]["samples"] == 130
+    run = {"architectures": [{"name": "import", "factory": Net}], "probes": [{"name": "measured"}]}
+    run["datasets"] = [{"name": "import", "factory": lambda: ((inputs, labels), (inputs, labels))}]
+    # Networks that are trained here have their own warning.
+    fresh = penchant.run({**run, "executor": "serial"}, out=tmp_path / "out", progress=False)
+    assert "accuracy" not in fresh.results()[0].record

@@ -135,12 +135,60 @@ def test_a_refusal_names_the_probes_that_take_it(checkpoints):
         (["ep1.pt", "ep10.pt", "ep2.pt"], (1, 2, 10)),
         (["v2_step3.pth", "v2_step12.pth"], (3, 12)),
         (["model_0007.pt", "model_0011.pt"], (7, 11)),
+        (["ckpt-500.pt", "ckpt-1k.pt", "ckpt-2k.pt", "ckpt-5k.pt"], (500, 1000, 2000, 5000)),
+        (["seed_0-step_20K.pt", "seed_0-step_1.5M.pt"], (20_000, 1_500_000)),
+        (["step1e1.pt", "step2e3.pt"], (10, 2000)),
+        (["net_1.5k.pt", "net_200.pt"], (200, 1500)),
+        (["epoch=02-val_loss=0.35.ckpt", "epoch=11-val_loss=0.05.ckpt"], (2, 11)),
+        (["100epochs.pt", "20epochs.pt"], (20, 100)),
     ],
 )
 def test_steps_are_numbers_in_the_names(tmp_path, names, steps):
     for name in names:
         torch.save({}, tmp_path / name)
     assert find_weights(str(tmp_path), "here").steps == steps
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["epoch0.5.pt", "epoch1.5.pt"], "step '0.5' in the name 'epoch0.5' is no whole number"),
+        (["step-10m.pt", "step-20m.pt"], "'10m' in the name 'step-10m' is not clearly a step"),
+        (["step_10_000.pt", "step_900.pt"], "'10_000' in the name 'step_10_000' is not clearly"),
+        (["net-1.2.3.pt", "net-1.2.4.pt"], "'1.2.3' in the name 'net-1.2.3' is not clearly a step"),
+        (["step1-step5.pt", "step2-step6.pt"], "the step in the name 'step1-step5' may be 1 or 5"),
+        (["phase-1.pt", "tuned-3.pt"], "'phase-1' and 'tuned-3' differ by more than a number"),
+        (["step-1.pt", "step-2-ema.pt"], "averaged weights, .*step-1.pt' has not"),
+    ],
+)
+def test_names_that_may_mean_several_orders_are_refused(tmp_path, names, message):
+    for name in names:
+        torch.save({}, tmp_path / name)
+    with pytest.raises(penchant.Error, match=message):
+        find_weights(str(tmp_path), "here")
+
+
+def test_the_step_in_a_file_counts_more_than_the_one_in_its_name(tmp_path):
+    for name, step in (("step-1", 300), ("step-2", 100)):
+        torch.save({"global_step": step}, tmp_path / f"{name}.pt")
+    assert find_weights(str(tmp_path), "here").steps == (100, 300)
+    # an epoch that never changes orders nothing
+    for name in ("step-1", "step-2"):
+        torch.save({"epoch": 3}, tmp_path / f"{name}.pt")
+    assert find_weights(str(tmp_path), "here").steps == (1, 2)
+
+
+def test_raw_and_averaged_weights_are_no_trajectory(tmp_path):
+    """Averages as timm and torch store them, under names that do not say so."""
+    network = torch.nn.Linear(2, 1)
+    averaged = torch.optim.swa_utils.AveragedModel(network)
+    for content in ({"state_dict_ema": network.state_dict()}, {"model": averaged.state_dict()}):
+        torch.save({"model": network.state_dict()}, tmp_path / "step-1.pt")
+        torch.save(content, tmp_path / "step-2.pt")
+        with pytest.raises(penchant.Error, match=r"step-2.pt' has averaged weights, .*step-1.pt'"):
+            find_weights(str(tmp_path), "here")
+        torch.save(content, tmp_path / "step-1.pt")
+        assert find_weights(str(tmp_path), "here").steps == (1, 2)
 
 
 def test_steps_are_numbers_in_the_files_where_names_have_none(tmp_path):
@@ -153,9 +201,10 @@ def test_steps_are_numbers_in_the_files_where_names_have_none(tmp_path):
 
 
 def test_mistakes_name_what_was_found(tmp_path):
-    for name in ("a-3.pt", "b-3.pt"):
+    for name in ("step-1k.pt", "step-1000.pt"):
         torch.save({}, tmp_path / name)
-    with pytest.raises(penchant.Error, match=r"two checkpoints have the step 3: .*a-3.pt.*b-3.pt"):
+    both = r"two checkpoints have the step 1000: .*step-1000.pt.*step-1k.pt"
+    with pytest.raises(penchant.Error, match=both):
         find_weights(str(tmp_path), "here")
     with pytest.raises(penchant.Error, match="no file is like"):
         find_weights(str(tmp_path / "*.ckpt"), "here")

@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import types
+import warnings
 
 import numpy as np
 import penchant
@@ -540,3 +541,55 @@ def test_float64_arrays_are_measured_in_the_experiments_precision(install):
         norms.append(penchant.measure("measured", **arguments).quantities["norm"].value)
     assert set(seen) == {(torch.float32, torch.float32)}
     assert norms[0] == norms[1] == norms[2]
+
+
+POINTS = torch.randn(40, 3, generator=torch.Generator("cpu").manual_seed(0))
+CLASSES = torch.arange(40) % 2
+
+
+def quantised(tensor):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch will give them up
+        return torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ((POINTS, torch.where(CLASSES > 0, torch.nan, 0.5)), "train labels have 15 values that are"),
+        ((POINTS[:0], CLASSES[:0]), "found no samples, expected at least two"),
+        ((torch.ones(40, 3, 0), CLASSES), "have no features: all of them together have the shape 40"),
+        ((POINTS.to_sparse(), CLASSES), r"a tensor in the form sparse_coo.*give tensor.to_dense\(\)"),
+        ((POINTS, CLASSES.float().to_sparse()), "a tensor in the form sparse_coo"),
+        ((POINTS.to("meta"), CLASSES), "a tensor on the device meta, which has no values"),
+        ((quantised(POINTS), CLASSES), r"give tensor.dequantize"),
+        ((torch.full((40, 3), 2**64 - 1, dtype=torch.uint64), CLASSES), "inputs are whole numbers beyond"),
+    ],
+)  # fmt: skip
+def test_data_that_cannot_be_measured_are_refused_with_a_sentence(source, message):
+    settings = {"architecture": two_features, "networks": 4, "executor": "serial"}
+    # As objects, which identify the job, and from a factory, which is called by it.
+    for given in (source, lambda: source):
+        with pytest.raises(penchant.Error, match=message):
+            penchant.measure("output-spread", dataset=given, **settings)
+
+
+def two_features(shape, outputs):
+    return torch.nn.Linear(shape[0], outputs)
+
+
+def test_tensors_that_require_gradients_or_have_unsigned_types_are_data_like_others():
+    plain = data((POINTS, CLASSES))
+    for inputs, labels in (
+        (POINTS.clone().requires_grad_(), CLASSES),
+        (POINTS, CLASSES.to(torch.uint64)),
+        (POINTS, CLASSES.numpy().astype("uint32")),
+    ):
+        found = data((inputs, labels))
+        assert torch.equal(found.train.inputs, plain.train.inputs)
+        assert torch.equal(found.test.labels, plain.test.labels)
+        assert not found.train.inputs.requires_grad
+    whole = torch.arange(120).reshape(40, 3)
+    tokens = data((whole.to(torch.uint16), CLASSES))
+    assert tokens.train.inputs.dtype == torch.int64
+    assert torch.equal(tokens.train.inputs, data((whole, CLASSES)).train.inputs)

@@ -1,6 +1,7 @@
 """Lines and planes against closed forms, dense derivatives and networks moved by hand."""
 
 import copy
+import math
 
 import penchant
 import penchant_testing as testing
@@ -274,3 +275,38 @@ def test_noise_is_not_taken_for_a_barrier():
     assert abs(float(scores.mean())) < 3 * float(scores.std()) / 1000**0.5
     assert 0.9 < float(scores.std()) < 1.1
     assert float((scores.abs() > 2.6).double().mean()) <= 0.02
+
+
+def regression():
+    """A linear network at the minimum of the squared error, and its samples."""
+    inputs = torch.randn(100, 3, generator=generator(), device="cpu", dtype=torch.float64)
+    noise = torch.randn(100, 1, generator=generator(1), device="cpu", dtype=torch.float64)
+    labels = inputs.sum(1, keepdim=True) + 2 + 0.3 * noise
+    columns = torch.cat([inputs, torch.ones_like(labels)], 1)
+    solution = torch.linalg.lstsq(columns, labels).solution
+    network = nn.Linear(3, 1).double().requires_grad_(False)
+    network.weight.copy_(solution[:3].T)
+    network.bias.copy_(solution[3])
+    return network, inputs, labels, columns
+
+
+def test_a_regression_network_of_ones_own_is_measured_with_its_squared_error(tmp_path):
+    network, inputs, labels, columns = regression()
+    result = penchant.measure(
+        "learning-coefficient",
+        architecture=network,
+        dataset=((inputs, labels), (inputs, labels)),
+        dtype="float64",
+        chain_steps=1000,
+        warmup=500,
+        out=tmp_path,
+    )
+    by_hand = (network(inputs) - labels).square().mean() / 2
+    assert result.quantities["loss"].value == pytest.approx(float(by_hand), rel=1e-12)
+    assert result.conventions["loss"].startswith("squared-error")
+
+    # of a quadratic loss with the Hessian h, chains have the precision n beta h + gamma
+    curvatures = torch.linalg.eigvalsh(columns.T @ columns / 100) * 100 / math.log(100)
+    exact = float((curvatures / (curvatures + 10)).sum() / 2)
+    localised = result.quantities["localised-coefficient"]
+    assert abs(localised.value - exact) < 4 * localised.stderr < 0.4

@@ -25,6 +25,7 @@ BRIEF = {**TINY, "steps": 3, "batch": 16, "marginals": 4, "check_every": 2}
 PAIRS = {"name": "correlated-gaussians", "rho": 0.8, "train": 80}
 BLOBS = {"name": "twenty-five-gaussians", "train": 200}
 GAN = {"steps": 6, "generator": [16], "discriminator": [16], "trainings": 2, "samples": 50}
+FEW_STEPS = {name: value for name, value in BRIEF.items() if name != "name"}
 SMALL = {
     "statistics-perceptron": {"shape": (9,), "outputs": 1},
     "statistics-conv": {"shape": (3 * 28 * 28 + 5,), "outputs": 1},
@@ -32,6 +33,7 @@ SMALL = {
     "nonlinear-pair": {"train": 40, "map": "cube"},
     "spiral": {"train": 40},
     "twenty-five-gaussians": {"train": 100},
+    **{name: {"options": FEW_STEPS} for name in ("mine", "mine-f", "nwj", "info-nce", "smile")},
 }
 
 

@@ -380,13 +380,13 @@ def test_rows_of_the_bottleneck_are_compared_in_pairs():
 
 
 def test_errors_of_few_trainings_say_how_few_they_are():
-    tiny = {"name": "mine", "network": "statistics-perceptron:widths=[8]", "steps": 20}
+    # Long enough that the spread counts beside the difference from what neighbours tell.
+    tiny = {"name": "mine", "network": "statistics-perceptron:widths=[16]", "steps": 400}
     found = measure(
         "mutual-information",
         dataset=PAIRS,
         estimators={"mutual-information": [{**tiny, "trainings": 2}, "ksg"]},
     )
-    # A spread of two networks, and a term that is known.
     assert 1 <= found.quantities["mine"].df < 50
     assert 1 <= found.quantities["mine-train"].df < 50
     assert found.quantities["ksg"].df >= 9

@@ -167,3 +167,41 @@ def test_networks_are_safe_for_second_derivatives():
     """Fused attention has none on the CPU; the estimator asks for plain attention."""
     fused = {"name": "import", "factory": "mixed_test_networks:FusedAttention"}
     assert estimate(fused, (3, 8), 2).trace > 0
+
+
+def always_the_same(shape, outputs):
+    """The same network, whatever its number."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        return testing.tiny_network(shape, outputs)
+
+
+def test_every_network_is_seen_at_another_point():
+    """At one point for all, equal networks have equal traces, and the error knows no points."""
+    architecture = {"name": "import", "factory": always_the_same}
+    options = {"architecture": architecture, "shape": (6,), "networks": 8}
+    found = estimate(**options)
+    assert found.trace_stderr > 0.01 * found.trace
+    assert estimate(**options, point="zero").trace_stderr < 1e-9 * found.trace
+    assert "for each network" in found.conventions["mixed derivative"]
+
+
+@pytest.mark.slow
+def test_the_error_of_the_trace_is_its_spread_over_seeds():
+    """With one point for all networks it was 0.3 of the spread, and less with more networks."""
+    values, errors = [], []
+    for seed in range(24):
+        scope = testing.context(
+            "nad",
+            architecture=SMOOTH,
+            shape=(1, 4, 4),
+            estimators={"directions": "mixed-derivative"},
+            seed=seed,
+        )
+        found = scope.estimator("directions")(networks=48)
+        values.append(found.trace)
+        errors.append(found.trace_stderr)
+    claimed = sum(error**2 for error in errors) / 24
+    spread = torch.tensor(values).var()
+    # the spread of 24 is uncertain by 15 %
+    assert 0.65 < float((claimed / spread).sqrt()) < 1.5

@@ -6,7 +6,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_nad.numerics import participation
-from penchant_nad.numerics.equal_groups import left_out_spectra
+from penchant_numerics.equal_groups import left_out_spectra
 from penchant_numerics.moments import GroupedMoment, descending_eigh, effective_rank
 from penchant_numerics.statistics import jackknife
 

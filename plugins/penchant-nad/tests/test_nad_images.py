@@ -143,11 +143,11 @@ def test_a_training_that_learns_nothing_is_told():
 def test_one_training_has_no_standard_error_and_says_so():
     one = measured("poisoned-accuracy", carriers=[0], trainings=1)
     assert "test-accuracy-stderr" not in one.arrays and "test-accuracy-sampling" in one.arrays
-    assert one.quantities["clean-test-accuracy"].over == "test samples of one training"
+    assert one.quantities["clean-test-accuracy"].over == "samples of one training"
     assert "one training each" in one.conventions["errors of accuracies"]
     two = measured("poisoned-accuracy", carriers=[0], trainings=2)
     assert "test-accuracy-sampling" not in two.arrays
-    assert two.quantities["clean-test-accuracy"].over == "trainings and test samples"
+    assert two.quantities["clean-test-accuracy"].over == "trainings and samples"
 
 
 @pytest.mark.parametrize(

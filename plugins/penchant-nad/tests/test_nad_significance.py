@@ -95,8 +95,11 @@ def test_what_both_conditions_share_cancels_in_their_difference():
     hard = random.random(400) < 0.5  # samples that no training gets right
     right = ~hard & (random.random((3, 400)) < 0.98)
     worse = right & (random.random((3, 400)) < 0.95)
-    fall = accuracies.answer_quantity(right, split="test", null=0.0, instead=worse)
-    both = [accuracies.answer_quantity(each, split="test", null=0.1) for each in (right, worse)]
+    axes = {"training": range(3), "sample": range(400)}
+    before, after = (penchant.Table(each, axes) for each in (right, worse))
+    crossed = ("training", "sample")
+    fall = before.minus(after).mean(crossed, null=0.0).quantity()
+    both = [table.mean(crossed, null=0.1).quantity() for table in (before, after)]
     assert fall.value == pytest.approx(both[0].value - both[1].value)
     assert fall.stderr < 0.4 * math.hypot(both[0].stderr, both[1].stderr)
     assert fall.df >= 2 and fall.count == 3

@@ -328,7 +328,9 @@ def large_run(folder, jobs):
         }  # fmt: skip
         place = folder / "jobs" / name
         (place / "figures").mkdir(parents=True)
-        (place / "figures" / "means.svg").write_text("<svg/>" + " " * 2000)
+        (place / "figures" / "means.svg").write_text(
+            "<svg xmlns='http://www.w3.org/2000/svg'/>" + " " * 2000
+        )
         (place / "result.json").write_text(json.dumps(record))
         entries.append({"id": name, "status": "done", "labels": labels, "path": f"jobs/{name}"})
     record = {"schema": 1, "title": "Many", "seeds": [0, 1, 2, 3], "jobs": entries}

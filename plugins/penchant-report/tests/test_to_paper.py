@@ -1,5 +1,6 @@
 """From a run to a paper: tables, citations, figures of a given width, and what a run lacks."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
+from penchant_report.citations import bibtex
 from penchant_report.text_tables import _latex_text
 
 EXPERIMENT = {
@@ -64,6 +66,26 @@ def test_a_run_names_the_papers_behind_its_probes(run):
     assert "@inproceedings{ortizjimenez2020neural," in found.output
     assert "@software{penchant," in found.output
     assert found.output.count("@") == 2 and found.output.count("{") == found.output.count("}")
+
+
+def test_a_plugin_of_a_single_module_has_no_papers_and_is_named(tmp_path, install):
+    install("good")
+    run = penchant.read(_renamed(tmp_path, "found"))
+    assert bibtex(run).startswith("% probe found: no reference")
+    run = penchant.read(_renamed(tmp_path, "gone\n@evil{}"))
+    assert bibtex(run).startswith("% probe gone @evil{}: not installed here\n")
+
+
+def _renamed(folder, name):
+    """A run of a probe of this name, which has not begun."""
+    labels = {"probe": name, "seed": 0}
+    record = {
+        "schema": 1,
+        "seeds": [0],
+        "jobs": [{"id": "a", "status": "pending", "labels": labels}],
+    }
+    (folder / "run.json").write_text(json.dumps(record))
+    return folder
 
 
 def test_every_measurement_plugin_has_its_papers(run):

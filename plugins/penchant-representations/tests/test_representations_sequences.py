@@ -18,25 +18,73 @@ def tagger():
         return nn.Sequential(nn.Embedding(6, 3), nn.Linear(3, 5), nn.Linear(5, 4)).double()
 
 
-@pytest.mark.parametrize("positions", ["flatten", "mean"])
-def test_positions_without_a_label_are_left_out(positions):
+def test_positions_without_a_label_are_left_out():
     draws = torch.Generator("cpu").manual_seed(0)
     tokens = torch.randint(6, (7, 4), generator=draws, device="cpu")
     lengths = torch.tensor([1, 2, 3, 4, 4, 2, 3], device="cpu")
-    counted = torch.arange(4, device="cpu") < lengths[:, None]
+    behind = torch.arange(4, device="cpu") < lengths[:, None]
+    # of one vector the same positions of all
+    inside = torch.tensor([False, True, True, False], device="cpu").expand(7, 4)
     network = tagger()
-    found = layer_grams(network, tokens, ["1", "2"], positions=positions, counted=counted)
     first = network[1](network[0](tokens)).detach()
-    for made, gram in zip((first, network[2](first).detach()), found):
-        rows = []
-        for sequence, length in zip(made, lengths.tolist()):
-            own = sequence[:length]
-            vector = torch.zeros_like(sequence)
-            vector[:length] = own
-            rows.append(own.mean(0) if positions == "mean" else vector.flatten())
-        X = torch.stack(rows)
-        X = X - X.mean(0)
-        assert torch.allclose(gram, X @ X.T, atol=1e-12)
+    for positions, counted in (("mean", behind), ("flatten", inside)):
+        grams = layer_grams(network, tokens, ["1", "2"], positions=positions, counted=counted)
+        for made, gram in zip((first, network[2](first).detach()), grams):
+            rows = []
+            for sequence, chosen in zip(made, counted):
+                own = sequence[chosen]
+                rows.append(own.mean(0) if positions == "mean" else own.flatten())
+            X = torch.stack(rows)
+            X = X - X.mean(0)
+            assert torch.allclose(gram, X @ X.T, atol=1e-12)
+
+
+class Digits(nn.Module):
+    """Two layers that see independent tokens: one the first digit of a number, one the second."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(2)
+            self.embedding = nn.Embedding(40, 6)
+            self.one, self.other = nn.Linear(6, 5), nn.Linear(6, 5)
+        self.one.bias.data += 2.0  # what zeros behind short sequences differ from
+        self.other.bias.data += 2.0
+
+    def forward(self, tokens):
+        first, second = tokens // 40, tokens % 40
+        return self.one(self.embedding(first)) + self.other(self.embedding(second))
+
+
+def padded(generator):
+    """As many positions count as the sequence is long."""
+    splits = []
+    for n in (20, 300):
+        tokens = torch.randint(1600, (n, 12), generator=generator, device="cpu")
+        labels = torch.randint(5, (n, 12), generator=generator, device="cpu")
+        lengths = torch.randint(2, 13, (n, 1), generator=generator, device="cpu")
+        labels[torch.arange(12, device="cpu") >= lengths] = IGNORED
+        splits.append((tokens, labels))
+    return tuple(splits)
+
+
+def test_padding_is_no_similarity():
+    """Zeros behind short sequences gave two layers on independent tokens a CKA of 0.9."""
+
+    def measured(**options):
+        return penchant.measure(
+            "representation-similarity",
+            architecture={"name": "import", "factory": Digits},
+            dataset={"name": "import", "factory": padded},
+            training={"steps": 0},
+            samples=300,
+            **options,
+        )
+
+    with pytest.raises(penchant.Error, match=r'2 to 12 positions .* positions = "mean"'):
+        measured()
+    cka = measured(positions="mean").quantities["cka"]
+    assert abs(cka.value) < 0.05
 
 
 def whole(generator):

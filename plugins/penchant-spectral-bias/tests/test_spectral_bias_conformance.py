@@ -95,11 +95,6 @@ SMALL = {
     "exact-spectrum": {**RUNS["exact-spectrum"], "networks": 2, "gradients": 2, "box_networks": 2},
 }
 
-# Autograd counts devices at its first backward pass, so the emulated one must be there before; and
-# it has no random numbers of its own, which a training seeds on every device.
-with testing.emulated_device():
-    torch.get_device_module("emulated").manual_seed = lambda seed: None
-
 
 def ring(generator):
     """Class 1 around class 0, both blurred: straight lines between its points often leave it."""

@@ -7,6 +7,7 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.statistics import random_rotation
+from penchant_spectral_bias.declarations.curves import ManifoldAccuracy
 from penchant_spectral_bias.figures import frequency_learning
 from penchant_spectral_bias.numerics import elastic_band
 from penchant_spectral_bias.numerics.decay import decay_exponent
@@ -14,6 +15,7 @@ from penchant_spectral_bias.numerics.gaussian_kernel import grid_eigenvectors, g
 from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
 from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
 from penchant_spectral_bias.probes import kernel_spectrum
+from penchant_spectral_bias.probes.manifold_accuracy import _accuracy_quantities
 from penchant_spectral_bias.shared.controls import against_control, in_steps
 from scipy import stats
 from torch import nn
@@ -29,11 +31,23 @@ def stream(seed=0):
 # ---- comparisons
 
 
-def test_control_is_compared_by_welchs_test():
-    values, control = torch.randn(4, generator=stream(1), **HOST), torch.randn(7, **HOST)
+def test_control_of_as_many_trainings_is_compared_by_welchs_test():
+    values, control = torch.randn(2, 4, generator=stream(1), **HOST)
     found = against_control(values, control, paired=False)
     expected = stats.ttest_ind(values.numpy(), control.numpy(), equal_var=False).pvalue
     assert found.p == pytest.approx(expected, rel=1e-9)
+
+
+def test_few_controls_are_compared_with_their_own_degrees_of_freedom():
+    """At the p-value, the difference is the mean of both points, weighted by variance."""
+    random = stream(1)
+    values, control = (torch.randn(count, generator=random, **HOST) for count in (4, 7))
+    found = against_control(values, control, paired=False)
+    variances = np.array([float(each.var()) / len(each) for each in (values, control)])
+    points = stats.t.isf(found.p / 2, [3, 6])
+    size = abs(found.value - found.null) / variances.sum() ** 0.5
+    assert size == pytest.approx(points @ variances / variances.sum(), rel=1e-9)
+    assert found.p > stats.ttest_ind(values.numpy(), control.numpy(), equal_var=False).pvalue
     assert found.df == 3 and found.null == pytest.approx(float(control.mean()))
     # the spread of a mean over four such trainings
     assert found.null_spread == pytest.approx(float(control.std()) / 2)
@@ -146,9 +160,22 @@ def test_constant_classifier_is_the_null_of_accuracies():
     shares = result.arrays["commonest-share"]
     np.testing.assert_allclose(shares, [[0.5, 0.6]] * 2)
     assert found["train-accuracy"].value == pytest.approx(0.55) == found["train-accuracy"].null
-    assert found["frequency-loss"].value == pytest.approx(-0.1) == found["frequency-loss"].null
-    assert found["frequency-loss"].p > 0.5 and found["train-accuracy"].df == 2
+    assert found["train-accuracy"].df == 2
+    # a network that is equally right at all frequencies loses nothing
+    assert found["frequency-loss"].value == pytest.approx(-0.1)
+    assert found["frequency-loss"].null == 0
     assert any("nothing was learnt" in text for text in result.warnings)
+
+
+def test_networks_equally_right_at_all_frequencies_lose_nothing():
+    """Labels in random order along the curve: the null was -0.1, of the most frequent class."""
+    options = ManifoldAccuracy(frequencies=(20, 40), petal_counts=(0,), samples=200, trainings=4)
+    random = torch.Generator().manual_seed(0)
+    accuracy = 0.8 + 0.02 * torch.randn(4, 1, 2, generator=random, dtype=torch.float64)
+    constant = torch.tensor([[[0.5, 0.6]]]).expand(4, 1, 2).double()
+    found = _accuracy_quantities(options, accuracy, constant)["frequency-loss"]
+    assert found.value == pytest.approx(float((accuracy[:, 0, 0] - accuracy[:, 0, 1]).mean()))
+    assert found.null == 0 and found.null_p_value > 0.05
 
 
 def test_decay_of_networks_is_compared_with_that_before_training():

@@ -17,7 +17,7 @@ from penchant_tangent.numerics.complexity_measures import (
     spectral_product,
     spectral_stable_rank,
 )
-from penchant_tangent.probes.complexity import of_width, run
+from penchant_tangent.probes.complexity import of_width, run, train_and_measure
 from torch import nn
 
 DOUBLE = torch.float64
@@ -150,3 +150,16 @@ def test_settings_that_cannot_be_compared_are_refused(options, message, tmp_path
     with pytest.raises(penchant.Error, match=message):
         context = testing.context("complexity", tmp_path, **{**SMALL, **options})
         run(context.options, context)
+
+
+def test_the_measure_of_neyshabur_et_al_has_its_margin():
+    """Its bound is the product of norms and ranks over the margin: larger where that is larger."""
+    training = {"steps": 60, "batch": 0, "learning_rate": 0.3}
+    context = testing.context("complexity", **{**SMALL, "training": training})
+    rows = [train_and_measure(context, [width, 0, 0]) for width in range(3)]
+    fitted = [row for row in rows if row["margin"] < 0]  # minus the margin
+    assert len(fitted) >= 2
+    for row in rows:
+        assert row["spectral-margin"] == pytest.approx(row["margin"] / row["spectral-stable-rank"])
+    by_bound = sorted(fitted, key=lambda row: row["spectral-stable-rank"] / -row["margin"])
+    assert by_bound == sorted(fitted, key=lambda row: row["spectral-margin"])

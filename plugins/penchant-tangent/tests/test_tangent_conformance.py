@@ -7,11 +7,6 @@ import penchant_testing as testing
 import torch
 from penchant_testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
 
-# Autograd counts devices at its first backward pass, so the emulated one must be there before; and
-# it has no random numbers of its own, which a training seeds on every device.
-with testing.emulated_device():
-    torch.get_device_module("emulated").manual_seed = lambda seed: None
-
 
 def one_network():
     """The weights of one network, so that seeds draw other samples for the same network."""

@@ -13,17 +13,22 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import compilation, memory
+from penchant.execution.devices import default_workers, resolve_device
+from penchant.experiments.settings import Settings
+from penchant_numerics import compilation, gpus, memory
 from penchant_numerics.compilation import NotCompiledWarning, compiling
 from penchant_numerics.data import Samples
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.isolation import isolated
+from penchant_numerics.linearisation import Outputs
 from penchant_numerics.safety import safe
+from penchant_numerics.sample_gradients import sample_gradients
 from penchant_numerics.streamed import stream
 from penchant_numerics.trainer import Trainer
 from penchant_testing import checks
 from penchant_testing.builders import experiment
-from penchant_testing.on_cuda import has_tested_device, on_tested_device
+from penchant_testing.on_cuda import has_tested_device, is_emulated, on_tested_device
+from penchant_tools.doctor import _machine
 from torch import nn
 
 pytestmark = [
@@ -31,6 +36,16 @@ pytestmark = [
     pytest.mark.skipif(not has_tested_device(), reason="no CUDA device"),
 ]
 NAD = {"architecture": "mlp:widths=[8]", "shape": [4], "networks": 16}
+SPECTRUM = {
+    "architecture": "mlp:widths=[8]",
+    "dataset": "gaussian-mixture:inputs=12,classes=4,train=40,test=20",
+    "per_class": 6,
+    "lanczos_steps": 2,
+    "starts": 1,
+    "trace_samples": 2,
+    "deflate": False,
+    "split": "train",
+}
 COUNT, SHAPE, CLASSES = 40, (3, 6, 6), 5
 
 
@@ -70,6 +85,57 @@ def test_two_workers_give_the_bytes_of_one_process(tmp_path, device):
     spread = nad(tmp_path / "spread", device, executor="processes", workers=2, per_device=2)
     assert spread.record["policy"]["device"].startswith(device)
     checks.assert_same(serial, spread, "two workers on the device")
+
+
+def test_a_device_that_does_not_exist_is_refused_and_auto_takes_one(device):
+    """Under an emulated device of another name there is no CUDA."""
+    if device != "cuda":
+        pytest.skip("this device is not called cuda")
+    count = torch.cuda.device_count()
+    with pytest.raises(penchant.Error, match=f"'cuda:{count}' is not available: there are {count}"):
+        resolve_device(f"cuda:{count}")
+    assert resolve_device("auto").type == "cuda"
+    assert [resolve_device("cuda", worker).index for worker in range(2 * count)] == [
+        *range(count),
+        *range(count),
+    ]
+    assert default_workers(Settings(device="cuda", per_device=3)) == 3 * count
+    assert default_workers(Settings(device="cuda:0", per_device=3)) == 3
+    facts = gpus.known()
+    assert facts.available and facts.name and facts.capability > (0, 0)
+
+
+def test_the_doctor_lists_every_device(device, capsys):
+    if device != "cuda":
+        pytest.skip("this device is not called cuda")
+    found = {each.what: each.text for each in _machine("auto")}
+    for number in range(torch.cuda.device_count()):
+        assert torch.cuda.get_device_name(number) in found[f"cuda:{number}"]
+    assert found["device"].startswith("cuda")
+
+
+def test_memory_that_is_given_depends_on_the_card(device):
+    if device != "cuda":
+        pytest.skip("this device is not called cuda")
+    total = torch.cuda.get_device_properties(0).total_memory
+    assert memory.capacity(device) == total
+    assert total / 4 < memory.available(device) <= total or memory.available(device) == 2**33
+    with memory.budget(None, per_device=4):
+        assert memory.available(device) <= total / 4
+
+
+def test_products_over_two_devices_have_the_bytes_of_one(tmp_path, device):
+    pytest.importorskip("penchant_class_structure")
+    if device == "cuda" and torch.cuda.device_count() < 2:
+        pytest.skip("there is one CUDA device")
+    found = []
+    for devices in (1, 2):
+        raw = experiment("hessian-spectrum", {**SPECTRUM, "devices": devices})
+        raw.update(executor="serial", device=device, figures=False)
+        found.append(checks.only_result(penchant.run(raw, out=tmp_path / str(devices))))
+    one, two = found
+    for name, array in one.arrays.items():
+        assert (array == two.arrays[name]).all(), name
 
 
 class Last(nn.Module):
@@ -117,15 +183,19 @@ def capped(device, extra):
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-@pytest.mark.filterwarnings("default")
-def test_work_is_halved_where_memory_is_short(device):
-    """64 images of 16 x 64 x 64 numbers keep 16 MiB for each activation."""
-    inputs = numbers(64, 3, 64, 64)
-    labels = torch.arange(64, device="cpu") % CLASSES
+def wide_network():
+    """Keeps 16 MiB for each activation of 64 images of 64 x 64 pixels."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layers = [nn.Conv2d(3, 16, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        wide = safe(nn.Sequential(*layers, nn.Linear(16, CLASSES)))
+        return safe(nn.Sequential(*layers, nn.Linear(16, CLASSES)))
+
+
+@pytest.mark.filterwarnings("default")
+def test_work_is_halved_where_memory_is_short(device):
+    inputs = numbers(64, 3, 64, 64)
+    labels = torch.arange(64, device="cpu") % CLASSES
+    wide = wide_network()
 
     def product(place):
         there = wide.to(place)
@@ -141,6 +211,38 @@ def test_work_is_halved_where_memory_is_short(device):
     ):
         found = product(device)
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("default")
+def test_gradients_are_not_cached_where_they_do_not_fit(device):
+    """Recorded gradients of eight batches are 16 MiB each; a product needs one at a time."""
+    inputs, labels = numbers(64, 3, 64, 64), torch.arange(64, device="cpu") % CLASSES
+    wide = wide_network()
+
+    def product(place, cache):
+        there = wide.to(place)
+        samples = (inputs.to(place), labels.to(place))
+        operator = Hessian(there, samples, batch=8, cache=cache)
+        vector = numbers(operator.size, seed=1).to(place)
+        return (operator @ vector).cpu()
+
+    expected = product("cpu", 0)
+    with (
+        capped(device, 40 * 2**20),
+        memory.budget(2**33),
+        pytest.warns(memory.MemoryWarning, match="recorded gradients are not cached"),
+    ):
+        found = product(device, 2**33)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_shortage_is_not_taken_for_a_rule_that_is_missing(device):
+    """Doing samples one by one would hide that memory is short: the error arrives as it is."""
+    outputs = Outputs(wide_network().to(device))
+    inputs = numbers(64, 3, 64, 64).to(device)
+    with capped(device, 20 * 2**20), pytest.raises(RuntimeError) as caught:
+        sample_gradients(outputs, inputs)
+    assert memory.is_shortage(caught.value)
 
 
 def test_tf32_differs_and_is_recorded(tmp_path, device):
@@ -202,7 +304,7 @@ def test_streamed_inputs_give_the_bytes_of_those_on_the_device(device):
 
 
 def test_compiled_steps_train_as_plain_ones_and_give_the_same_bytes_twice(device, monkeypatch):
-    if device == "emulated":
+    if is_emulated():
         pytest.skip("torch compiles nothing for the emulated device")
     monkeypatch.setattr(compilation, "WORTHWHILE", 1)
     recipe = penchant.Training(steps=6, batch=16, learning_rate=0.01)

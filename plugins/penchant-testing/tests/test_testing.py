@@ -6,6 +6,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant.plugins import discovery
 from penchant_numerics.estimates import Directions
 from penchant_testing import checks
 from penchant_testing.same_estimates import difference
@@ -255,3 +256,26 @@ def penchant_estimators():
         match="'guess' must return a penchant_numerics.estimates.Directions, found dict",
     ):
         testing.check_estimator("guess", **arguments, options={"given": False})
+
+
+def properties_of(distribution):
+    """Properties by name, of a test without arguments."""
+    (mark,) = testing.conformance(distribution).pytestmark
+    cases = [case.values[0] for case in mark.args[1]]
+    return {each.name: each for each in cases}
+
+
+def test_every_estimator_of_every_plugin_is_called():
+    """Those that no call was given for were skipped without a word."""
+    registrations = discovery.load().registrations()
+    estimators = [each for each in registrations if each.component.kind == "estimator"]
+    assert len(estimators) >= 15
+    for each in estimators:
+        properties = properties_of(each.distribution)
+        assert f"estimator-{each.component.name}-same-twice" in properties
+
+
+def test_an_estimator_whose_call_is_not_known_fails(tmp_path):
+    prop = properties_of("penchant-example")["estimator-standard-deviation-same-twice"]
+    with pytest.raises(AssertionError, match="standard-deviation is never called: .* `small` must"):
+        prop.check(tmp_path)

@@ -110,7 +110,7 @@ def test_lists_are_machine_readable(command):
         "kind": "probe",
         "name": "output-spread",
         "plugin": "penchant-example",
-        "version": "0.1.0",
+        "version": "0.2.0",
     }.items() <= next(row for row in rows if row["name"] == "output-spread").items()
     plugins = json.loads(command("plugins", "--json").stdout)
     assert next(each for each in plugins if each["name"] == "example")["status"] == "loaded"

@@ -99,7 +99,7 @@ def test_a_healthy_machine_is_well():
     assert code == 0
     assert lines["torch"][1].startswith(torch.__version__)
     assert "free" in lines["memory"][1]
-    assert lines["example 0.1.0"] == (" ", "4 components")
+    assert lines["example 0.2.0"] == (" ", "4 components")
     assert "fits" not in str(lines)
 
 
@@ -109,7 +109,7 @@ def test_a_broken_plugin_is_named_with_its_reason(install):
     assert code == 1
     sign, found = lines["broken 1.0"]
     assert sign == "!" and "half installed" in found
-    assert lines["example 0.1.0"][0] == " "
+    assert lines["example 0.2.0"][0] == " "
 
 
 def test_a_network_without_second_derivatives_is_told(networks):
@@ -139,6 +139,8 @@ def test_probes_that_need_what_a_network_lacks_do_not_fit(networks):
         assert lines[what] == (" ", "works")
     for name in ("curvature-proxies", "hessian-spectrum"):
         assert lines[name][1].split() == ["yes", "-", "yes"]
+    # A probe that makes its own samples would refuse these.
+    assert lines["decision-plane"][1].endswith("without the dataset, which it does not take")
 
 
 def test_probes_are_asked_what_a_run_asks_them(networks):

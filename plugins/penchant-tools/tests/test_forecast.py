@@ -17,6 +17,7 @@ from penchant_tools import forecast as forecasts
 from penchant_tools import timing
 from penchant_tools.forecast import Cell, Forecast, duration, forecast
 from penchant_tools.planning import plan
+from penchant_tools.power import could_see
 from penchant_tools.timing import Estimate, JobTimer, estimated
 
 EXPERIMENT = {
@@ -385,6 +386,31 @@ def test_a_dry_run_prints_what_it_found(tmp_path, monkeypatch):
     assert "8 networks" in done.output
     assert "with one worker" in done.output and "MB per process" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_says_what_so_few_repetitions_could_see(plugins):
+    """Two trainings have t = 64 at 1 %, three seeds 10: more with every quantity compared."""
+
+    class Few:
+        def options(self):
+            return {"trainings": 2}
+
+        quantities = {"slope": "its slope"}
+
+    def job(seed):
+        probe = SimpleNamespace(component=Few())
+        return SimpleNamespace(labels={"probe": "few"}, probe=probe, seed=seed)
+
+    (line,) = could_see([job(0)])
+    assert line == (
+        "  few: With 2 trainings only effects beyond 64 standard errors can be significant."
+    )
+    (line,) = could_see([job(seed) for seed in range(3)])
+    assert "With 3 seeds only effects beyond 9.9 standard errors" in line
+    assert could_see([job(seed) for seed in range(12)]) == []
+    # networks are repetitions, too, but there are many of them
+    planned = plan(EXPERIMENT, plugins, "test")
+    assert could_see(planned.jobs) == []
 
 
 def test_a_dry_run_of_what_cannot_run_is_exit_code_1(tmp_path, monkeypatch):

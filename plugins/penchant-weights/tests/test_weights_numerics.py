@@ -239,6 +239,10 @@ def test_refusals_name_what_was_found(tmp_path, state):
     folder = sharded(tmp_path / "sharded", state)
     (folder / "two.safetensors").unlink()
     refused("names shards that do not exist: two.safetensors", file=str(folder))
+    index = folder / "model.safetensors.index.json"
+    save_file(state, tmp_path / "outside.safetensors")
+    index.write_text(json.dumps({"weight_map": {"a.weight": "../outside.safetensors"}}))
+    refused("'../outside.safetensors', expected a file of the same folder", file=str(folder))
     refused("there is no file", file=str(tmp_path / "none.pt"))
     refused("must be a folder or end in", file=__file__)
     (tmp_path / "bad.pt").write_bytes(b"nothing")

@@ -214,3 +214,28 @@ def test_a_dataset_may_start_processes_of_its_own(tmp_path, install):
     probe = {"name": "odd", "how": "mean", "datasets": ["import"]}
     raw = {"datasets": data, "probes": [probe], "seeds": [0, 1], "workers": 2}
     assert penchant.run({**raw, "executor": "processes"}, out=tmp_path / "run").done
+
+
+def test_a_plugin_that_raises_keyboard_interrupt_is_disabled_like_any_other(install, command):
+    install("rude", "raise KeyboardInterrupt")
+    done = command("list", "executors")
+    assert done.returncode == 0 and "serial" in done.stdout
+    told = command("plugins").stdout
+    assert "penchant-rude): disabled\n  KeyboardInterrupt:" in told
+
+
+def test_ctrl_c_while_a_plugin_is_imported_ends_the_command(install, command):
+    install("slow-import", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = command("list", "executors")
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+
+
+def test_a_plugin_that_takes_long_to_import_is_named(install, monkeypatch, capsys):
+    monkeypatch.setattr(discovery, "SECONDS_TO_NAME", 0.05)
+    monkeypatch.setenv("PENCHANT_PLUGINS", "slow-import")
+    install("slow-import", "import time\ntime.sleep(0.3)\n")
+    discovery.load()
+    assert capsys.readouterr().err == (
+        "penchant: plugin 'slow-import' 1.0 is still being imported after 0.05 s; "
+        "`penchant --without slow-import ...` leaves it out\n"
+    )

@@ -111,7 +111,7 @@ def test_a_broken_plugin_is_disabled_with_its_reason(install, source, reason):
 
 def test_a_plugin_for_another_kernel_is_not_even_imported(install):
     install("future", "raise AssertionError('imported')", requires="penchant>=99")
-    assert plugin("future").reason == "it needs penchant >=99, this is penchant 0.1.0"
+    assert plugin("future").reason == "it needs penchant >=99, this is penchant 0.2.0"
 
 
 def test_a_requirement_whose_marker_does_not_hold_is_passed_over(install):
@@ -170,7 +170,7 @@ def test_the_command_explains_each(install, command):
         in shown
     )
     assert "broken 1.0 (penchant-broken): disabled\n  ValueError: no luck" in shown
-    assert "it needs penchant >=99, this is penchant 0.1.0" in shown
+    assert "it needs penchant >=99, this is penchant 0.2.0" in shown
     assert "there is no hook 'penchant_probs'; did you mean 'penchant_probes'" in shown
     assert "disabled: broken, future, misspelt, signature" in command("list").stderr
     assert importlib.metadata.version("penchant") in shown

@@ -1,5 +1,6 @@
 """Failures, caused for real: what is told, the exit code, and that finished work stays."""
 
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import penchant
 import pytest
 from click.testing import CliRunner
 from penchant import cli
+from penchant.execution import locks
 
 
 @pytest.fixture
@@ -182,3 +184,59 @@ def test_a_result_that_is_deleted_during_the_run_is_missed(unlucky, tmp_path, mo
     found = entries(folder)
     assert found["fine"] == ("pending", "its result has been deleted")
     assert found["deletes"][0] == "done"
+
+
+def test_a_single_job_that_ends_its_command_runs_in_a_worker_the_next_time(
+    unlucky, tmp_path, command
+):
+    file, head = tmp_path / "one.toml", PROCESSES.replace("2", "1")
+    file.write_text(f'{head}[[probes]]\nname = "unlucky"\nfate = "killed"\n')
+    unlucky  # noqa: B018  its probe is installed
+    call = ["run", file, "--out", tmp_path / "run"]
+    assert command(*call).returncode == -signal.SIGKILL
+    again = command(*call)
+    assert again.returncode == 1, again.stderr
+    reason = "the job crashed its worker 3 times (last: signal SIGKILL)"
+    assert reason in again.stderr and entries(tmp_path / "run")["unlucky"][1].startswith(reason)
+    assert not list(tmp_path.rglob("begun.txt"))
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_figures_that_hang_end_with_the_time_of_their_job(tmp_path, install, executor):
+    install("hanging")
+    raw = {"probes": [{"name": "hanging"}], "executor": executor, "time_limit": 2.0}
+    run = penchant.run(raw, out=tmp_path / "run")
+    (result,) = run.results()
+    limit = "the job took longer than its time_limit of 2 seconds"
+    told = f"figures could not be drawn: {limit}; `penchant report` draws them"
+    assert result.status == "done" and result.warnings == (told,)
+    assert not list(run.folder.glob("jobs/*/figures/*"))
+    assert (run.folder / "report.html").is_file()
+
+
+def test_a_full_disk_at_the_end_is_told_by_the_exit_code(unlucky, tmp_path, monkeypatch):
+    real = os.replace
+
+    def full(source, target):
+        if str(target).endswith("quantities.csv"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    code, told = unlucky("fine", head=SERIAL)
+    assert code == 2 and "quantities.csv: No space left on device; free some space" in told
+    monkeypatch.setattr(os, "replace", real)
+    assert unlucky("fine", head=SERIAL)[0] == 0
+    assert (tmp_path / "run" / "quantities.csv").is_file()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL, errno.ENOSYS])
+def test_a_file_system_without_locks_is_told_with_the_cure(unlucky, monkeypatch, number):
+    def refuses(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(locks.fcntl, "fcntl", refuses)
+    code, told = unlucky("fine", head=SERIAL)
+    assert code == 2 and "Traceback" not in told
+    assert f"a file system with locks, this one has none ({os.strerror(number)})" in told
+    assert "choose a folder on a local disk with --out" in told

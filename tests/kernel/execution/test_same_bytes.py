@@ -55,7 +55,13 @@ PROBES = [
         "neighbours": 2,
         "training": {"steps": 4},
     },
-    {"name": "weight-spectra", "smallest": 3, "shuffles": 2, "training": {"steps": 4}},
+    {
+        "name": "weight-spectra",
+        "architectures": ["tiny"],
+        "smallest": 3,
+        "shuffles": 2,
+        "training": {"steps": 4},
+    },
     {
         "name": "loss-plane",
         "samples": 20,
@@ -81,6 +87,7 @@ TAKES_CLASSES = {
     "hessian-spectrum",
     "curvature-proxies",
     "tangent-kernel",
+    "representation-similarity",
 }
 
 

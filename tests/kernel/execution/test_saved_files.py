@@ -7,6 +7,7 @@ import shutil
 import time
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import attrs
 import numpy as np
@@ -116,6 +117,22 @@ def test_temporary_files_of_a_kill_are_no_strangers(tmp_path):
     (tmp_path / "run" / ".run.json.abcd1234").write_text("{")
     (tmp_path / "run" / ".experiment.toml.abcd1234").write_text("")
     assert penchant.run(EXAMPLE, out=tmp_path / "run").done
+
+
+def test_figures_and_tables_are_on_the_disk_before_what_says_so(tmp_path, monkeypatch):
+    synced, real = [], os.fsync
+
+    def fsync(descriptor):
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    place = place_of(penchant.run(DRAWN, out=tmp_path / "run"))
+    # Temporary names: .means.svg.0123abcd
+    names = [name[1:-9] for name in synced if name.startswith(".")]
+    drawn = [path.name for part in ("figures", "tables") for path in (place / part).iterdir()]
+    drawn.remove("figures.json")
+    assert len(drawn) > 1 and set(drawn) <= set(names[: names.index("figures.json")])
 
 
 def test_what_a_kill_left_behind_is_swept_away(tmp_path):

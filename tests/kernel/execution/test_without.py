@@ -2,6 +2,7 @@
 
 import pickle
 
+import penchant
 import pytest
 from penchant.plugins import discovery
 
@@ -51,5 +52,15 @@ def test_another_process_loads_only_the_plugins_that_listen(tmp_path, install):
     assert [point.name for point in points] == ["listener"]
     there = discovery.load_only(pickle.loads(pickle.dumps(points)))
     assert [plugin.name for plugin in there.plugins] == ["listener"]
-    there.announce("penchant_result_stored", job=None, folder=tmp_path, result=None)
+    answers = there.announce("penchant_result_stored", job=None, folder=tmp_path, result=None)
+    assert answers == ["a listener warns of this"]
     assert (tmp_path / "heard").exists()
+
+
+def test_what_a_listener_returns_is_a_warning_of_the_stored_result(tmp_path, install):
+    install("listener")
+    axes = {"architectures": [{"name": "perceptron"}], "datasets": [{"name": "two-blobs"}]}
+    raw = {"probes": [{"name": "output-spread", "networks": 2}], **axes, "executor": "serial"}
+    (result,) = penchant.run(raw, out=tmp_path / "run").results()
+    assert result.warnings == ("a listener warns of this",)
+    assert result.arrays["means"].shape == (2,)

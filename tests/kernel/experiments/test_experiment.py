@@ -65,6 +65,7 @@ def entry(**changes):
             entry(architectures=["perceptor"]),
             "no architecture has the label 'perceptor'; did you mean 'perceptron'?",
         ),
+        (entry(architectures=[["x"]]), "no architecture has the label ['x']"),
         (
             entry(architectures="perceptron"),
             "architectures must be a list of labels, found 'perceptron'",

@@ -81,7 +81,7 @@ def test_a_class_or_callable_is_an_architecture():
     ("factory", "message"),
     [
         (make_wrong, "architecture 'import' does not take inputs of shape 4"),
-        (make_nan, "gives \\[nan, nan\\] for an input of zeros, expected finite numbers"),
+        (make_nan, "'bias' has 2 of 2 values that are not finite"),
         (make_many, "gives 1 x 3 for one input of shape 4, expected 1 x 2"),
         (lambda: 3, "must return a torch.nn.Module, found int"),
         (lambda: nn.Flatten(), "has no parameters, expected at least one"),
@@ -92,6 +92,27 @@ def test_a_network_that_does_not_fit_is_a_clear_error(factory, message):
     architecture = {"name": "import", "factory": factory}
     with pytest.raises(penchant.Error, match=message):
         spread(architecture=architecture, dataset=pair())
+
+
+def make_spread(shape, outputs):
+    from torch.distributed.tensor import distribute_module, init_device_mesh
+
+    return distribute_module(nn.Linear(*shape, outputs), init_device_mesh("cpu", (1,)))
+
+
+@pytest.mark.slow
+def test_a_network_that_is_spread_over_processes_is_refused():
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        told = (
+            r"is spread over several processes \(the parameter weight is a DTensor\); give it whole"
+        )
+        with pytest.raises(penchant.Error, match=told):
+            spread(architecture={"name": "import", "factory": make_spread}, dataset=pair())
+    finally:
+        dist.destroy_process_group()
 
 
 @pytest.mark.parametrize(

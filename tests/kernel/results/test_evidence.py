@@ -64,13 +64,19 @@ def test_the_larger_error_decides_with_its_degrees_of_freedom():
     assert null.null_p_value == pytest.approx(2 * stats.norm.sf(3.0))
     # eight draws of a null are those of a prediction interval
     spread = Quantity(3.0, null=0.0, null_spread=1.0, null_stderr=8**-0.5)
-    expected = 2 * stats.t.sf(3.0 / math.sqrt(1 + 1 / 8), 7)
-    assert spread.null_p_value == pytest.approx(expected)
+    size = 3.0 / math.sqrt(1 + 1 / 8)
+    assert spread.null_p_value == pytest.approx((1 + (size + 0.5) / 7) ** -7)
+    assert spread.null_p_value > 2 * stats.t.sf(size, 7)
 
 
-def test_repetitions_that_are_all_equal_are_not_certain():
-    assert Quantity.of([1.0] * 3, over="trainings", null=0.5).null_p_value == 0.25
-    assert Quantity.of([1.0] * 9, over="trainings", null=0.5).null_p_value < 0.01
+def test_repetitions_that_are_all_equal_are_not_decided():
+    for count in (3, 9, 30):
+        quantity = Quantity.of([1.0] * count, over="trainings", null=0.5)
+        assert quantity.null_p_value is None and not quantity.is_significant
+        assert quantity.against_null.undecided
+    assert _distance(quantity) == "(30 trainings without a spread decide nothing)"
+    # ten trainings without a rare event, of which a tenth is expected
+    assert Quantity.of([0.0] * 10, over="trainings", null=0.1).null_p_value is None
 
 
 def test_differences_have_the_degrees_of_freedom_of_welch():
@@ -94,7 +100,7 @@ def test_pairs_of_seeds_are_those_of_a_paired_t_test():
     assert paired_difference(counts, others).exact
 
 
-def test_pooled_seeds_have_the_degrees_of_freedom_of_claims_and_spread():
+def test_two_seeds_have_the_degrees_of_freedom_of_claims_and_spread():
     seeds = [Quantity(1.0, stderr=0.3, df=2), Quantity(1.1, stderr=0.3, df=2)]
     found = pooled(seeds)
     assert found.quantity.df == 5 and not found.overdispersed
@@ -106,6 +112,44 @@ def test_pooled_seeds_have_the_degrees_of_freedom_of_claims_and_spread():
     assert not few.overdispersed
 
 
+def test_from_three_seeds_on_their_spread_decides():
+    """Errors of 0.2 would give p = 1e-6, half of the error that the seeds show 0.01."""
+    values = (1.0, 0.2, 0.5)
+    found = pooled([Quantity(value, stderr=0.2, df=99, null=0.0) for value in values])
+    expected = stats.ttest_1samp(values, 0.0).pvalue
+    assert found.against_null.p == pytest.approx(expected) and expected > 0.05
+    assert found.quantity.stderr == pytest.approx(stats.sem(values)) and found.quantity.df == 2
+    assert found.quantity.over == "seeds"
+    # nulls that were measured are in the differences from them
+    nulls = (0.1, 0.0, 0.3)
+    moved = [Quantity(value + null, null=null, p=1e-9) for value, null in zip(values, nulls)]
+    assert pooled(moved).against_null.p == pytest.approx(expected)
+
+
+def test_seeds_of_the_same_samples_have_the_error_of_these_samples_in_full():
+    def seeds(over):
+        return [Quantity(v, stderr=0.1, over=over, null=0.0) for v in (0.30, 0.31, 0.27)]
+
+    apart = pooled(seeds("test samples"))
+    assert apart.quantity.stderr < 0.02 and apart.quantity.over == "seeds"
+    same = pooled(seeds("test samples"), shared=True)
+    assert same.quantity.stderr == pytest.approx(math.hypot(0.1, stats.sem([0.30, 0.31, 0.27])))
+    assert same.quantity.over == "seeds, and test samples that they share"
+    assert apart.against_null.p < 0.01 and same.against_null.p > 2 * stats.norm.sf(3.0)
+    # trainings are drawn again for each seed
+    assert pooled(seeds("trainings"), shared=True).quantity.over == "seeds"
+
+
+def test_seeds_that_hardly_differ_share_what_their_errors_are_over():
+    """One trained network: its seeds differ by start vectors alone."""
+    seeds = [Quantity(v, stderr=1.0, over="samples", null=0.0) for v in (2.0, 2.001, 2.002)]
+    found = pooled(seeds)
+    assert found.against_null.p == pytest.approx(2 * stats.norm.sf(2.001), rel=1e-4)
+    assert found.quantity.stderr == pytest.approx(1.0, rel=1e-5)
+    equal = pooled([Quantity(2.0, stderr=1.0, null=0.0)] * 3)
+    assert equal.against_null.p == pytest.approx(2 * stats.norm.sf(2.0))
+
+
 def test_p_values_of_seeds_are_combined_with_their_signs():
     def seed(value, p):
         return Quantity(value, null=0.0, p=p)
@@ -115,6 +159,8 @@ def test_p_values_of_seeds_are_combined_with_their_signs():
     assert together.p == pytest.approx(2 * expected)
     assert pooled([seed(1.0, 0.001), seed(-1.0, 0.001)]).quantity.p == pytest.approx(1.0)
     assert pooled([seed(1.0, 0.001), seed(1.0, None)]).quantity.p is None
+    # perfect orders have no spread
+    assert pooled([seed(1.0, 0.002)] * 3).quantity.p < 1e-6
 
 
 def table_of(p_values):
@@ -147,8 +193,9 @@ def test_two_repetitions_that_decide_nothing_are_named_in_the_report():
         "No significant difference from the null (1 % level). The nearest is slope, with p = 0.032; "
         "it would need p below 0.01: about 1.4 times as many trainings, if the effect is real."
     )
-    (flag,) = values["flags"]
-    assert "Two repetitions are too few to decide" in flag and "slope" in flag
+    flag, seen = values["flags"]
+    assert seen == ("With 2 trainings only effects beyond 64 standard errors can be significant.")
+    assert "Two repetitions, or equal ones, are too few to decide" in flag and "slope" in flag
 
 
 def written(folder, seeds):
@@ -170,10 +217,10 @@ def written(folder, seeds):
 def test_comparisons_of_runs_show_z_and_are_decided_together(tmp_path):
     def seeds(shift):
         found = []
-        for value in (1.0, 1.1, 0.8):
-            claimed = {"value": value + shift, "stderr": 0.1, "df": 9}
+        for value in (1.0, 1.01, 0.98):
+            claimed = {"value": value + shift, "stderr": 0.01, "df": 9}
             # what both runs share does not count
-            found.append({"far": claimed, "bare": {"value": value + shift * value}})
+            found.append({"far": claimed, "bare": {"value": value + 9 * shift * (value - 0.95)}})
         return found
 
     before = written(tmp_path / "before", seeds(0.0))

@@ -156,7 +156,7 @@ class CurvatureProxies(penchant.Probe):
         "mean-error-{curvature}": "mean of the relative error over layers, on these samples; null: "
         "classes permuted, or zeros",
         "cfac-better": "share of layers in which CFAC's error, on these samples, is below KFAC's; "
-        "null: half",
+        "null: classes permuted",
         "cosine-class": "cos(g_c, h_c x delta_c) of these samples over all layers, mean over "
         "classes; null: features of classes in random order",
         "cosine-cross": "cos(g_cc', h_c x delta_cc') of these samples over all layers, mean over "
@@ -166,6 +166,13 @@ class CurvatureProxies(penchant.Probe):
         "of w = 1 - sum p^2",
         "covered": "share of the network's parameters that KFAC and CFAC represent",
     }
+    headline = penchant.Headline(
+        "cfac-better",
+        above="CFAC is nearer to the Gauss-Newton matrix than KFAC, share of layers",
+        below="KFAC is nearer to the Gauss-Newton matrix than CFAC, share of layers",
+        neither="No significant difference between KFAC and CFAC, share of layers where CFAC is "
+        "nearer",
+    )
     arrays = {
         "layer-parameters": "number of parameters per layer",
         "layer-error-{curvature}": "|proxy - exact| / |exact|, Frobenius, by layer",

@@ -7,6 +7,7 @@ from typing import Any
 
 from penchant.errors import Error
 
+from penchant_import.masked import check_unmasked
 from penchant_import.pixels import read_input
 
 INPUTS = "image images img pixel_values input_ids input inputs x data features".split()
@@ -39,6 +40,8 @@ def together(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     first, *others = names
     if not others:
         return columns[first]
+    for name in names:
+        check_unmasked(columns[name], name)
     return torch.stack([torch.as_tensor(columns[name]) for name in names], dim=-2)
 
 

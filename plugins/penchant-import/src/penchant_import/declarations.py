@@ -58,11 +58,23 @@ class ImportedArchitecture(Architecture):
         """Replace a text that names a module by the module: every worker is sent its weights."""
         if self.input_names and self.inputs_from is not None:
             raise Error("a network that begins at a layer has one input: leave out input_names")
-        if not isinstance(self.factory, str):
-            return
-        resolved = resolve(self.factory, "the architecture 'import'")
-        if hasattr(resolved, "state_dict") and not isinstance(resolved, type):
-            object.__setattr__(self, "factory", resolved)
+        factory = self.factory
+        if isinstance(factory, str):
+            factory = resolve(factory, "the architecture 'import'")
+        if hasattr(factory, "state_dict") and not isinstance(factory, type):
+            object.__setattr__(self, "factory", _measurable(factory))
+
+
+def _measurable(network: Any) -> Any:
+    """A module without wrappers such as `DataParallel`; kinds that nothing measures are refused."""
+    from penchant_numerics.suitability import UnsuitableNetworkError, check_kind, unwrapped
+
+    network = unwrapped(network)
+    try:
+        check_kind(network)
+    except UnsuitableNetworkError as error:
+        raise Error(f"your network cannot be measured: {error}") from None
+    return network
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ from penchant_import.columns import Batches, Rows, input_and_label, together, tr
 from penchant_import.declarations import ImportedArchitecture, ImportedDataset
 from penchant_import.inputs import begin_at, by_name
 from penchant_import.labels import numbered, read_labels
+from penchant_import.masked import check_unmasked
 from penchant_import.output import choose
 from penchant_import.pixels import is_picture, read_input, scaled
 
@@ -25,13 +26,12 @@ TEST_SHARE = 5  # one in this many samples is for testing where there is no test
 
 def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -> Any:
     """Target of the architecture `import`."""
+    from penchant_numerics.suitability import unwrapped
     from torch import nn
 
     source = options.factory
     if isinstance(source, nn.Module):
-        # On the host, where networks are checked; the context moves it to its device.
-        network = copy.deepcopy(source).cpu()
-        return _prepared(network, options, shape)
+        return _prepared(_copied(source), options, shape)
     factory = resolve(source, "the architecture 'import'")
     network = _call(factory, shape=shape, outputs=outputs)
     if not isinstance(network, nn.Module):
@@ -42,7 +42,17 @@ def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -
         hint = "make one at every call, or give the module itself to measure that one"
         raise Error(f"the factory {source!r} returns the same module every time; {hint}")
     _handed_out.add(network)
-    return _prepared(network, options, shape)
+    return _prepared(unwrapped(network), options, shape)
+
+
+def _copied(network: Any) -> Any:
+    """A copy on the host, where networks are checked; the context moves it to its device."""
+    try:
+        return copy.deepcopy(network).cpu()
+    except RuntimeError as error:  # results of an earlier pass are stored on it
+        hint = "let forward store results detached, or give a factory that makes a new module"
+        line, _, _ = str(error).partition(". ")
+        raise Error(f"your network cannot be copied: {line}; {hint}") from None
 
 
 def _prepared(network: Any, options: ImportedArchitecture, shape: tuple[int, ...]) -> Any:
@@ -201,6 +211,7 @@ def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple
         kind = type(value).__name__
         raise Error(f"expected (inputs, labels) or a torch dataset, found {kind}")
 
+    inputs, labels = _plain(inputs, "inputs"), _plain(labels, "labels")
     # Text has no axes to count.
     axes = getattr(labels, "ndim", 1)
     if inputs.ndim == 0 or axes == 0:
@@ -208,9 +219,33 @@ def _read(value: Any, conventions: dict[str, str], warnings: list[str]) -> tuple
     if len(inputs) != len(labels):
         actual = f"{len(inputs)} inputs but {len(labels)} labels"
         raise Error(f"got {actual}; the numbers must match")
+    if not len(inputs):
+        raise Error("found no samples, expected at least two")
+    if 0 in inputs.shape:
+        shape = " x ".join(map(str, inputs.shape))
+        raise Error(f"inputs have no features: all of them together have the shape {shape}")
     if len(names) > 1:
         return _with_mask(inputs, names, conventions), labels
     return scaled(inputs, conventions, warnings), labels
+
+
+def _plain(value: Any, what: str) -> Any:
+    """Values that can be measured; what cannot is refused with a cure. Text stays text."""
+    import torch
+    from penchant_numerics.data import unreadable
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    if problem := unreadable(value):
+        raise Error(f"{what} are {problem}")
+    value = value.detach()
+    # Types that torch stores and hardly computes with.
+    if value.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        whole = value.long()
+        if (whole < 0).any():
+            raise Error(f"{what} are whole numbers beyond {2**63 - 1}: give floating-point numbers")
+        return whole
+    return value
 
 
 def _with_mask(inputs: Any, names: tuple[str, ...], conventions: dict[str, str]) -> Any:
@@ -230,6 +265,7 @@ def _column(values: Any) -> Any:
     import torch
 
     if not isinstance(values, (tuple, list)):
+        check_unmasked(values, "inputs")
         return torch.as_tensor(values)
     # The first stands for all of them.
     first = values[0] if values else None
@@ -259,7 +295,7 @@ def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     """Inputs that are read batch by batch, and labels."""
     import torch
     from penchant_numerics.data import stored_type
-    from penchant_numerics.streamed import stream
+    from penchant_numerics.streamed import dataset_of, stream
 
     try:
         inputs, labels = stream(_with_pairs(value))
@@ -267,6 +303,8 @@ def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
         raise Error(f"the data cannot be streamed: {error}") from error
     if stored_type(inputs) == torch.uint8:
         conventions["inputs"] = "bytes divided by 255"
+    if getattr(value, "drop_last", False) and dataset_of(value) is not None:
+        conventions["drop_last"] = "not obeyed: all samples of the loader's dataset are there"
     return inputs, labels
 
 

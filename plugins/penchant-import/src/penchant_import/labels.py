@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from penchant.errors import Error
+from penchant.results.bounds import MOST_CLASSES
+
+from penchant_import.masked import check_unmasked
 
 _SHOWN = 5  # names of classes that a convention lists
 
@@ -19,6 +22,7 @@ def read_labels(values: Any) -> Any:
     import numpy as np
     import torch
 
+    check_unmasked(values, "labels")
     if isinstance(values, torch.Tensor):
         return values
     dtype = getattr(values, "dtype", None)
@@ -28,6 +32,8 @@ def read_labels(values: Any) -> Any:
         return torch.as_tensor(np.asarray(values))
     # One label after another: all are text, or none is.
     each = list(values)
+    for label in each:
+        check_unmasked(label, "labels")
     are_text = [isinstance(label, str) for label in each]
     if each and all(are_text):
         return [str(label) for label in each]
@@ -117,7 +123,7 @@ def _of_rows(
         if all(len(each) for each in known):
             conventions["labels"] = "a class for each position of a sequence, -100 for none"
             # Tokens that do not occur are classes as well.
-            return whole, max(int(each.max()) for each in known) + 1
+            return whole, _few(max(int(each.max()) for each in known) + 1)
     # Neither: their meaning is unknown.
     size = " x ".join(map(str, lengths))
     actual = f"labels are whole numbers, {size} per sample, and not one-hot"
@@ -153,4 +159,13 @@ def _counted(splits: Sequence[Any], classes: int | None = None) -> int:
             f"{lowest}; or, where some classes have no samples, give "
             "penchant_numerics.data.Data(train, test, classes), or the option classes"
         )
-    return highest + 1
+    return _few(highest + 1)
+
+
+def _few(classes: int) -> int:
+    """The number of classes, unless a network would have far too many outputs."""
+    if classes > MOST_CLASSES:
+        hint = "number them from 0 without gaps: numpy.unique(labels, return_inverse=True)[1]"
+        outputs = f"labels up to {classes - 1}, which need a network of {classes} outputs"
+        raise Error(f"found {outputs}, expected at most {MOST_CLASSES} classes; {hint}")
+    return classes

@@ -6,6 +6,8 @@ from typing import Any
 
 from penchant.errors import Error
 
+from penchant_import.masked import check_unmasked
+
 _MODES = ("L", "RGB", "RGBA")  # pictures whose numbers are brightness
 _BRIGHTEST = 255
 
@@ -21,6 +23,7 @@ def read_input(value: Any) -> Any:
     import torch
 
     if not is_picture(value):
+        check_unmasked(value, "inputs")
         return torch.as_tensor(value)
     # Bytes of a palette are numbers of colours, which mean nothing to a network.
     if value.mode not in _MODES:

@@ -11,15 +11,19 @@ import pickle
 import re
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penchant.errors import Error
+from penchant.results.bounds import LARGEST_JSON, content_of
 
 if TYPE_CHECKING:
     from torch import nn
 
 INDEX = ".index.json"  # the ending of a file that says which file holds which tensor
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_NAMED = re.compile(r"GLOBAL ([\w.]+)")  # what torch says that a file names
+_SAVE = "save network.state_dict() instead"
+MOST_UNPACKED = 10  # times the size of a file that its content has
 _ADVICE = re.compile(r"weights.only|torch\.load|PyTorch 2|file can still be loaded", re.IGNORECASE)
 # What pickles of tensors call; everything else in a file is replaced by an `_Ignored`.
 _CALLED = {
@@ -74,34 +78,56 @@ def read_tensors(path: Path) -> dict[str, Any]:
         raise Error(f"{path} cannot be read as a checkpoint: {_problem(error)}") from error
     if not isinstance(state, dict):
         kind = type(state).__name__
+        if isinstance(state, _Ignored):
+            kind = "an object of a class, which is never made"
         raise Error(f"{path} must hold a dict of tensors, found {kind}")
     return state
 
 
 def _problem(error: Exception) -> str:
-    """The first line of what torch says, without colours and without its advice."""
+    """Why a file is not read, in one sentence, without torch's advice to read it all the same."""
     line, _, _ = _COLOURS.sub("", str(error)).partition("\n")
-    # Its advice is how to switch off the protection, which Penchant does not do.
-    sentences = [each for each in re.split(r"(?<=\.)\s", line) if not _ADVICE.search(each)]
-    return " ".join(sentences).strip() or "it is no file of tensors that torch.save wrote"
+    if isinstance(error, pickle.UnpicklingError) and not isinstance(error, _RefusedError):
+        named = _NAMED.search(str(error))
+        if named:
+            return f"it names {named[1]}, which is never loaded; {_SAVE}"
+        return f"it holds other things than tensors and plain containers; {_SAVE}"
+    # What Python says of a key or a type means nothing here.
+    means_nothing = not line or isinstance(error, (LookupError, TypeError, AttributeError))
+    if means_nothing or _ADVICE.search(line):
+        return f"it is no file of tensors that torch.save wrote; {_SAVE}"
+    return line
 
 
 def _read_pickled(path: Path) -> Any:
     import torch
 
+    is_archive = zipfile.is_zipfile(path)
+    if is_archive:
+        _check_archive(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        # Mapped, so that looking for a step reads no weights; older files are not zip archives.
+        mapped = zipfile.is_zipfile(path)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError:
-        # A class that torch does not know. Files from before 2020 are not zip archives, and a
-        # TorchScript archive holds code.
-        if not zipfile.is_zipfile(path) or _is_program(path):
+        # A class that torch does not know. Files from before 2020 are not zip archives.
+        if not is_archive:
             raise
-    return torch.load(path, map_location="cpu", weights_only=False, pickle_module=_Restricted)
+    return torch.load(
+        path, map_location="cpu", weights_only=False, pickle_module=_Restricted, mmap=True
+    )
 
 
-def _is_program(path: Path) -> bool:
+def _check_archive(path: Path) -> None:
+    """Refuse code, and a few bytes that stand for many: torch packs nothing."""
     with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("constants.pkl") for name in archive.namelist())
+        members = archive.infolist()
+    if any(member.filename.endswith("constants.pkl") for member in members):
+        raise _RefusedError(f"it is a TorchScript program; {_SAVE}")
+    unpacked = sum(member.file_size for member in members)
+    most = MOST_UNPACKED * path.stat().st_size
+    if unpacked > most:
+        raise _RefusedError(f"it unpacks to {unpacked} bytes, expected at most {most}")
 
 
 class _Ignored:
@@ -132,8 +158,16 @@ class _Ignored:
         """Take an entry of a set."""
 
 
-class _Unpickler(pickle.Unpickler):
-    """Looks up torch's own functions that make tensors, and nothing else."""
+class _RefusedError(pickle.UnpicklingError):
+    """What no file of tensors does."""
+
+
+class _Unpickler(pickle._Unpickler):
+    """Looks up torch's own functions that make tensors, and nothing else.
+
+    Of Python's two unpicklers the one whose steps can be replaced: a pickle may also set attributes
+    of what it has looked up, so that a function of torch would do something else from then on.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         import torch
@@ -145,6 +179,21 @@ class _Unpickler(pickle.Unpickler):
         if isinstance(kind, torch.dtype):
             return kind
         return _Ignored
+
+    def _set_state(self: Any) -> None:
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if isinstance(target, _Ignored):
+            return
+        if type(target) is not collections.OrderedDict:
+            kind = type(target).__name__
+            raise _RefusedError(f"it sets attributes of a {kind}, which no file of tensors does")
+        # What `state_dict` writes beside the tensors: versions of modules.
+        versions = state.get("_metadata") if isinstance(state, dict) else None
+        if isinstance(versions, dict):
+            vars(target)["_metadata"] = versions
+
+    dispatch: ClassVar[dict[int, Any]] = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: _set_state}
 
 
 class _Restricted:
@@ -168,12 +217,8 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
 
 def _read_indexed(path: Path) -> dict[str, Any]:
     """Tensors of all files that an index names."""
-    index = json.loads(path.read_text())
     names_of = collections.defaultdict(list)
-    for name, file in index["weight_map"].items():
-        # Files are beside their index: no path leads out of the folder.
-        if Path(file).name != file:
-            raise Error(f"{path} names {file!r}, expected a file of the same folder")
+    for name, file in _index(path).items():
         names_of[file].append(name)
     state = {}
     for file, names in sorted(names_of.items()):
@@ -187,13 +232,30 @@ def _read_indexed(path: Path) -> dict[str, Any]:
     return state
 
 
+def _index(path: Path) -> dict[str, str]:
+    """Names of tensors, each with the name of the file that holds it."""
+    try:
+        index = json.loads(content_of(path, LARGEST_JSON))
+    except (ValueError, RecursionError) as error:
+        raise Error(f"{path} cannot be read: {error}") from None
+    names = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(names, dict):
+        raise Error(f"{path} has no table weight_map of tensors and their files")
+    for file in names.values():
+        # Files are beside their index: no path leads out of the folder. None is another index.
+        beside = isinstance(file, str) and Path(file).name == file and file not in ("", "..")
+        if not beside or file.endswith(INDEX):
+            raise Error(f"{path} names {file!r}, expected a file of the same folder")
+    return names
+
+
 def files_read(path: Path) -> list[Path]:
     """The files that a checkpoint consists of: itself, and the files that an index names."""
     if not path.name.endswith(INDEX):
         return [path]
     try:
-        names = json.loads(path.read_text())["weight_map"].values()
-    except (ValueError, KeyError, AttributeError):
+        names = set(_index(path).values())
+    except Error:
         return [path]  # refused when it is read
-    files = [path.with_name(Path(name).name) for name in sorted(set(names))]
+    files = [path.with_name(name) for name in sorted(names)]
     return [path, *[file for file in files if file.is_file()]]

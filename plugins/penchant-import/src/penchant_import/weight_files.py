@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from penchant.errors import Error
 from penchant.experiments.weights import Weights
 
-from penchant_import.state_files import INDEX, files_read, read_tensors
+from penchant_import.state_files import INDEX, files_read
+from penchant_import.steps import ENDINGS, steps_of
 
-ENDINGS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 WHOLE = ("model.safetensors", "pytorch_model.bin")  # the network in a folder that a library wrote
-# Numbers in names of files, the most telling first; what stands before them says what they count.
-_IN_NAMES = (
-    r"step[=_-]?(\d+)",
-    r"checkpoint[=_-](\d+)",
-    r"iter[a-z]*[=_-]?(\d+)",
-    r"(?<![a-z])ep(?:och)?[=_-]?(\d+)",
-)
-_IN_FILES = ("global_step", "step", "iteration", "epoch")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -101,7 +92,7 @@ def _trajectory(
             what = "is a folder without a network" if path.is_dir() else "is not there"
             raise Error(f"{str(path)!r} {what} ({where})")
         files.append(file)
-    numbers = _numbers(paths, files, where)
+    numbers = steps_of(paths, files, where)
     by_step: dict[int, Path] = {}
     for number, file in sorted(zip(numbers, files)):
         if number in by_step:
@@ -115,44 +106,3 @@ def _trajectory(
 def _content(files: Iterable[Path]) -> tuple[str, ...]:
     """Every file that is read: a state in several files has an index beside them."""
     return tuple(str(path) for file in files for path in files_read(file))
-
-
-def _numbers(paths: Sequence[Path], files: Sequence[Path], where: str) -> list[int]:
-    """The step of every checkpoint: from the names if all have one, else from the files."""
-    names = [path.stem if path.is_file() else path.name for path in paths]
-    for pattern in _IN_NAMES:
-        matches = [re.findall(pattern, name, re.IGNORECASE) for name in names]
-        if all(matches):
-            return [int(match[-1]) for match in matches]
-    # A single number, whatever it is called: net_0010.
-    matches = [re.findall(r"\d+", name) for name in names]
-    if all(len(match) == 1 for match in matches):
-        return [int(match[0]) for match in matches]
-    return _numbers_inside(files, where)
-
-
-def _numbers_inside(files: Sequence[Path], where: str) -> list[int]:
-    """The step that every file holds beside the weights, under one name."""
-    held = [read_tensors(file) for file in files]
-    for name in _IN_FILES:
-        numbers = [_whole(state.get(name)) for state in held]
-        if None not in numbers:
-            return [number for number in numbers if number is not None]
-    without = [file for file, state in zip(files, held) if not _counts(state)]
-    listed = ", ".join(_IN_FILES)
-    if not without:
-        raise Error(f"the checkpoints hold no common count of {listed} ({where})")
-    hint = "name the files by their steps, such as step-100.pt"
-    problem = f"no step is in the name of {str(without[0])!r}, nor in it ({listed})"
-    raise Error(f"{problem}; {hint} ({where})")
-
-
-def _counts(state: Mapping[str, Any]) -> list[str]:
-    return [name for name in _IN_FILES if _whole(state.get(name)) is not None]
-
-
-def _whole(value: Any) -> int | None:
-    """A whole number, also one that is stored as a tensor."""
-    if hasattr(value, "numel") and value.numel() == 1 and not value.is_floating_point():
-        value = value.item()
-    return value if type(value) is int and value >= 0 else None

@@ -31,7 +31,9 @@ class MixedDerivative(penchant.Estimator):
     # How and where the derivative is taken.
     method: str = penchant.option("exact", "how M is taken", choices=("exact", "finite-difference"))
     step: float = penchant.option(100.0, "step h of the finite differences", above=0)
-    point: str = penchant.option("gaussian", "where M is taken", choices=("gaussian", "zero"))
+    point: str = penchant.option(
+        "gaussian", "where M is taken: another point for each network", choices=("gaussian", "zero")
+    )
     point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
     # Large inputs and deep networks: pairs instead of the matrix.
     leading: int | None = penchant.option(

@@ -25,18 +25,16 @@ def penchant_commands(cli: click.Group) -> None:
 
 
 @penchant.hookimpl
-def penchant_result_stored(job: Any, folder: Path, result: Any) -> None:
-    """Draw the figures of a job where its result was computed."""
+def penchant_result_stored(job: Any, folder: Path, result: Any) -> str | None:
+    """Draw the figures of a job where its result was computed; returns what went wrong."""
     target = type(job.probe.component).figures
-    if not target or not job.settings.figures:
-        return
+    if not job.settings.figures or not (target or result.tables):
+        return None
     from penchant_report import drawing
 
     if drawing.is_drawn(folder):
-        return
-    problem = drawing.draw(folder, target, result)
-    if problem:
-        drawing.keep_warning(folder, result, problem)
+        return None
+    return drawing.draw(folder, target, result) or None
 
 
 @penchant.hookimpl
@@ -44,12 +42,12 @@ def penchant_run_finished(run: Any) -> None:
     """Write report.html, and figures of jobs that were stopped before they had them."""
     if run.temporary:
         return
-    from penchant_report.drawing import draw_missing
+    from penchant_report.drawing import draw_missing_in_time
     from penchant_report.report import write_report
 
     if run.record.get("figures", True):
         for job in run.jobs:
-            problem = draw_missing(run.folder, job["id"])
+            problem = draw_missing_in_time(run, job["id"], run.record.get("time_limit"))
             if problem:
                 warnings.warn(f"{job['id']}: {problem}", stacklevel=2)
     write_report(run)

@@ -245,7 +245,8 @@ def _what_is_needed(answer: Answer) -> str:
     quantity = group.quantities[name].quantity
     z = away.z
     # An error that falls with the number of repetitions says how many more would decide.
-    if quantity.p is None and quantity.count and quantity.over and z and abs(z) > 1:
+    repeated = quantity.p is None or len(group.entries) > 1
+    if repeated and quantity.count and quantity.over and z and abs(z) > 1:
         more = (significance.z_score(level, 1.0) / z) ** 2
         text += f": about {more:.1f} times as many {quantity.over}, if the effect is real"
     return f"{text}."
@@ -261,11 +262,27 @@ def _has_null(answer: Answer) -> bool:
 
 def _flags(answer: Answer) -> list[str]:
     """What keeps numbers from being compared."""
-    return [*_clashing(answer), *_undecided(answer)]
+    return [*_clashing(answer), *_undecided(answer), *_could_see(answer)]
+
+
+def _could_see(answer: Answer) -> list[str]:
+    """What the fewest repetitions of a number that has a null can show."""
+    fewest: dict[str, int] = {}
+    for group in answer.groups:
+        for name in group.from_null:
+            quantity = group.quantities[name].quantity
+            # An error over repetitions has as many degrees of freedom, less one.
+            if quantity.count and quantity.df == quantity.count - 1:
+                least = fewest.get(quantity.over, quantity.count)
+                fewest[quantity.over] = min(least, quantity.count)
+    texts = [
+        significance.could_see(count, over, answer.comparisons) for over, count in fewest.items()
+    ]
+    return [text for text in texts if text]
 
 
 def _undecided(answer: Answer) -> list[str]:
-    """Quantities that look far from their null, or from each other, after two repetitions."""
+    """Quantities that look far from their null, or each other, after two or equal repetitions."""
     names: dict[str, None] = {}
     for name in answer.meanings:
         differences = [contrast.difference for contrast in answer.contrasts(name)]
@@ -278,7 +295,7 @@ def _undecided(answer: Answer) -> list[str]:
         return []
     listed = ", ".join(names)
     # Other differences of the same quantity may have been decided.
-    few = "Two repetitions are too few to decide some differences, whatever their standard errors"
+    few = "Two repetitions, or equal ones, are too few to decide some differences"
     return [f"{few}: {listed}."]
 
 

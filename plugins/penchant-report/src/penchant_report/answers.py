@@ -39,6 +39,7 @@ class Entry:
         warnings: What a reader must know.
         error: Why it failed.
         seconds: How long it took; None where it is unknown.
+        own_samples: Are the samples the user's own, which are the same for every seed?
     """
 
     id: str
@@ -53,6 +54,7 @@ class Entry:
     warnings: tuple[str, ...] = ()
     error: str = ""
     seconds: float | None = None
+    own_samples: bool = False
 
     @property
     def title(self) -> str:
@@ -114,6 +116,7 @@ def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, 
         warnings=result.warnings,
         error=result.error or "",
         seconds=seconds,
+        own_samples=(record.get("dataset") or {}).get("name") == "import",
     )
 
 
@@ -395,5 +398,5 @@ def _pooled_quantities(entries: Sequence[Entry]) -> dict[str, Pooled]:
 
     quantities = {}
     for name, seeds in by_name.items():
-        quantities[name] = pooled(seeds)
+        quantities[name] = pooled(seeds, shared=entries[0].own_samples)
     return quantities

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib.util
 import inspect
+from collections.abc import Iterator
+from pathlib import Path
 
 from penchant.plugins import discovery
+from penchant.plugins.discovery import Registration
 from penchant.results.runs import Run
+from penchant.terminal import printable
 
 PENCHANT = """@software{penchant,
   title = {Penchant: measuring what neural networks prefer},
   author = {{The Penchant developers}},
-  version = {0.1.0},
+  version = {0.2.0},
   year = {2026},
 }"""
 
@@ -24,24 +28,34 @@ def bibtex(run: Run) -> str:
     """
     plugins = discovery.load()
     parts: dict[str, None] = {}
-    for name in dict.fromkeys(str(job["labels"]["probe"]) for job in run.jobs):
-        probe = _probe_name(run, name)
-        registration = plugins.find("probe", probe)
-        package = registration.component.__module__.partition(".")[0]
-        file = importlib.resources.files(package) / "references.bib"
-        help_text = inspect.getdoc(registration.component) or ""
-        _, _, reference = help_text.partition("Reference: ")
-        comment = " ".join(reference.partition("\n\n")[0].split())
-        parts[f"% probe {probe}: {comment or 'no reference'}"] = None
-        if file.is_file():
-            parts[file.read_text(encoding="utf-8").strip()] = None
+    for label in dict.fromkeys(str(job["labels"]["probe"]) for job in run.jobs):
+        name = _probe_name(run, label)
+        if not plugins.has("probe", name):
+            # What the label says may be on several lines.
+            parts[f"% probe {printable(' '.join(name.split()))}: not installed here"] = None
+            continue
+        parts |= dict.fromkeys(_entries(name, plugins.find("probe", name)))
     return "\n\n".join([*parts, PENCHANT])
+
+
+def _entries(name: str, registration: Registration) -> Iterator[str]:
+    """The reference of a probe, and the entries that its plugin keeps."""
+    help_text = inspect.getdoc(registration.component) or ""
+    _, _, reference = help_text.partition("Reference: ")
+    comment = " ".join(reference.partition("\n\n")[0].split())
+    yield f"% probe {name}: {comment or 'no reference'}"
+    spec = importlib.util.find_spec(registration.package)
+    # A plugin of a single module has no folder of its own.
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        file = Path(folder) / "references.bib"
+        if file.is_file():
+            yield file.read_text(encoding="utf-8").strip()
 
 
 def _probe_name(run: Run, label: str) -> str:
     """The probe behind a label: labels are the user's words."""
     for job in run.jobs:
         if str(job["labels"]["probe"]) == label and job["status"] in ("done", "failed"):
-            record = run.result(job["id"], arrays=False).record
-            return str(record["probe"]["name"])
+            probe = run.result(job["id"], arrays=False).record.get("probe")
+            return str(probe["name"]) if probe else label
     return label

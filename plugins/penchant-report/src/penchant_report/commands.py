@@ -15,12 +15,14 @@ def report(folder: Path) -> None:
     """Write report.html of a run folder again, and figures that are missing."""
     from penchant_report.drawing import draw_missing
     from penchant_report.report import write_report
+    from penchant_report.wording import grouped
 
     run = penchant.read(folder)
-    for job in run.jobs:
-        problem = draw_missing(run.folder, job["id"])
+    problems = [(job["id"], draw_missing(run, job["id"])) for job in run.jobs]
+    for problem, jobs in grouped(problems).items():
         if problem:
-            complain(f"{job['id']}: {problem}")
+            more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+            complain(f"{jobs[0]}{more}: {problem}")
     say(str(write_report(run)))
 
 

@@ -178,7 +178,8 @@ class Comparison:
             mark = " *" if self.is_significant(row) else ""
             apart = f"{row.difference}  {z_text(row.difference)}".rstrip() + mark
             if row.difference.undecided:
-                apart += " (not decided: two repetitions)"
+                few = "two repetitions" if row.difference.error else "repetitions without a spread"
+                apart += f" (not decided: {few})"
         return row.quantity, first, second, apart
 
     def write(self, path: str | Path) -> Path:
@@ -307,10 +308,10 @@ def _rows(label: str, run: str, first: list[Entry], second: list[Entry]) -> Iter
             run=run,
             quantity=name,
             meaning=before.meanings.get(name, ""),
-            first=_pooled(left),
-            second=_pooled(right),
+            first=_pooled(left, before),
+            second=_pooled(right, after),
             pairs=len(shared),
-            difference=None if why else _apart(left, right, shared),
+            difference=None if why else _apart(left, right, shared, (before, after)),
             reason=why,
         )
 
@@ -323,21 +324,24 @@ def _by_seed(entries: Sequence[Entry], name: str) -> dict[Any, Quantity]:
     return quantities
 
 
-def _pooled(by_seed: dict[Any, Quantity]) -> Pooled:
+def _pooled(by_seed: dict[Any, Quantity], entry: Entry) -> Pooled:
     quantities = list(by_seed.values())
-    return pooled(quantities)
+    return pooled(quantities, shared=entry.own_samples)
 
 
 def _apart(
-    left: dict[Any, Quantity], right: dict[Any, Quantity], shared: Sequence[Any]
+    left: dict[Any, Quantity],
+    right: dict[Any, Quantity],
+    shared: Sequence[Any],
+    entries: tuple[Entry, Entry],
 ) -> Difference | None:
     """Pair by pair where all seeds are shared, else mean against mean."""
     if len(shared) == len(left) == len(right):
         first = [left[seed] for seed in shared]
         second = [right[seed] for seed in shared]
         return paired_difference(first, second)
-    before = _pooled(left)
-    after = _pooled(right)
+    before = _pooled(left, entries[0])
+    after = _pooled(right, entries[1])
     return difference(before, after)
 
 

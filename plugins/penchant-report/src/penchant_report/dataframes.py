@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from penchant.errors import Error, suggestion
 from penchant.results.steps import BY_STEP, STEPS
+from penchant.results.tables_on_disk import arrays_of
 
 from penchant_report.run_rows import is_by_step
 
@@ -41,11 +42,12 @@ def result_dataset(result: Any) -> Any:
     variables: dict[str, Any] = {}
     used: set[str] = set()
     abouts = result.record.get("about", {})
+    stored = _stored_axes(result)
     for name, array in result.arrays.items():
         # An error has the axes of what it is the error of.
         base = name.removesuffix("-stderr")
         owner = base if base in result.arrays else name
-        axes = _axes_of(owner, array.shape, result.labels)
+        axes = stored.get(name) or _axes_of(owner, array.shape, result.labels)
         if _is_along_steps(name, result):
             axes = ["step"]
         used.update(axes)
@@ -63,13 +65,34 @@ def result_dataset(result: Any) -> Any:
         variables[key] = ((), value, facts)
     # Labels of axes that no array has are left out.
     coordinates: dict[str, Any] = {}
+    for table in result.tables.values():
+        coordinates |= {axis: list(entries) for axis, entries in table.axes.items()}
     for axis, names in result.labels.items():
         if axis in used:
             coordinates[axis] = list(names)
-    if "step" in used:
+    if "step" in used and "step" not in coordinates:
         coordinates["step"] = variables.pop(STEPS)[1]
     title = result.record.get("id", "")
     return xarray.Dataset(variables, coordinates, {"id": title})
+
+
+def _stored_axes(result: Any) -> dict[str, list[str]]:
+    """The axes of every array of a table; those of other arrays are not known."""
+    return {
+        array: list(table.axes)
+        for name, table in result.tables.items()
+        for array in arrays_of(name, table)
+    }
+
+
+def long_data_frame(run: Any) -> Any:
+    """One row for each number of the tables of all results, as a `pandas.DataFrame`."""
+    rows = []
+    for result in run.results():
+        labels = result.record.get("labels", {})
+        for name, table in result.tables.items():
+            rows += [{**labels, "table": name, **row} for row in table.rows()]
+    return data_frame(rows)
 
 
 def _is_along_steps(name: str, result: Any) -> bool:

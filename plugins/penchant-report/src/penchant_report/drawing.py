@@ -7,24 +7,32 @@ job that lacks it, because it was stopped while drawing, is drawn again by `run`
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
-import attrs
 from penchant.errors import Error
-from penchant.execution.failures import authors_line
-from penchant.execution.tasks import PAUSE, Queue
+from penchant.execution.failures import TimeLimitError, authors_line
+from penchant.execution.limits import time_limit
+from penchant.execution.locks import PAUSE
+from penchant.execution.tasks import Queue
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
+from penchant.results.inside import inside
 from penchant.results.job_folder import JobFolder
-from penchant.results.result import Result, to_json
+from penchant.results.result import Result
+from penchant.results.runs import Run
 
 from penchant_report.figures import figures_of, picture, title_of
+from penchant_report.installed import drawing_of
 from penchant_report.tables import FOLDER as TABLES
 from penchant_report.tables import write_tables
 
-__all__ = ["draw", "draw_missing", "figures_of", "is_drawn", "keep_warning"]
+__all__ = ["draw", "draw_missing", "figures_of", "is_drawn"]
+
+FIGURES = "figures"
+NOT_DRAWN = "figures could not be drawn"
 
 
 def draw(folder: Path, target: Any, result: Result) -> str:
@@ -32,15 +40,15 @@ def draw(folder: Path, target: Any, result: Result) -> str:
 
     Args:
         folder: The job's folder.
-        target: The function that draws, or its name.
+        target: The function that draws, or its name; empty where the tables are drawn.
         result: What is drawn.
 
     Returns:
         What went wrong; empty if nothing did.
     """
-    figures_folder = folder / "figures"
+    figures_folder = inside(folder, FIGURES)
     # What a kill left half drawn.
-    for old in (figures_folder, folder / TABLES):
+    for old in (figures_folder, inside(folder, TABLES)):
         shutil.rmtree(old, ignore_errors=True)
     try:
         record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}}
@@ -49,7 +57,7 @@ def draw(folder: Path, target: Any, result: Result) -> str:
             ending, content = picture(figure)
             file_name = f"{name}.{ending}"
             figures_folder.mkdir(exist_ok=True)
-            with atomic(figures_folder / file_name, durable=False) as file:
+            with atomic(figures_folder / file_name) as file:
                 file.write(content)
             # The caption.
             record["captions"][name] = figure.get_label() or ""
@@ -63,74 +71,93 @@ def draw(folder: Path, target: Any, result: Result) -> str:
         raise
     except BaseException as error:  # whatever a figure raises, the numbers are safe
         shutil.rmtree(figures_folder, ignore_errors=True)
+        if isinstance(error, TimeLimitError):
+            return f"{NOT_DRAWN}: {error}; `penchant report` draws them"
         line = authors_line(error, target)
         where = f" (at {line})" if line else ""
-        return f"figures could not be drawn: {type(error).__name__}: {error}{where}"
+        return f"{NOT_DRAWN}: {type(error).__name__}: {error}{where}"
     return ""
 
 
 def is_drawn(folder: Path) -> bool:
     """Are the figures of a job all there?"""
-    figures_folder = folder / "figures"
+    figures_folder = inside(folder, FIGURES)
     record = figures_folder / "figures.json"
     # Runs made before captions existed have PNG pictures only.
     return record.is_file() or any(figures_folder.glob("*.png"))
 
 
-def draw_missing(run: Path, job: str) -> str:
+def ran_out_of_time(folder: Path) -> bool:
+    """Has a job no figures because its limit of time ended its drawing?"""
+    if is_drawn(folder):
+        return False
+    with contextlib.suppress(Error):
+        warnings = JobFolder(folder).read(arrays=False).warnings
+        return any(text.startswith(NOT_DRAWN) and "time_limit" in text for text in warnings)
+    return False
+
+
+def draw_missing(run: Run, job: str) -> str:
     """Draw the figures of a stored job that was stopped before it had them.
 
     Args:
-        run: The run folder.
+        run: The run.
         job: The job's id.
 
     Returns:
         What went wrong, where the result does not say so already; empty if nothing did.
     """
-    folder = run / "jobs" / job
+    folder = JobFolder.of(run.folder, job).path
     if is_drawn(folder):
         return ""
     # A worker of another command may be drawing it; the queue exists while commands work.
-    queue = Queue(run)
-    while queue.path.is_dir():
-        claim = queue.claim(job)
+    queue = Queue(run.folder)
+    while inside(run.folder, Path("queue", "locks", job)).parent.is_dir():
+        try:
+            claim = queue.claim(job)
+        except OSError as error:
+            return f"its lock cannot be taken: {error}"
         if claim is not None:
             with claim:
-                return "" if is_drawn(folder) else _draw_stored(folder)
+                return "" if is_drawn(folder) else _draw_stored(run, folder)
         time.sleep(PAUSE)
-    return "" if is_drawn(folder) else _draw_stored(folder)
+    return "" if is_drawn(folder) else _draw_stored(run, folder)
 
 
-def _draw_stored(folder: Path) -> str:
+def draw_missing_in_time(run: Run, job: str, seconds: float | None) -> str:
+    """The same at the end of a run, whose jobs have so many seconds; `penchant report` has more.
+
+    What went wrong is a warning of the result.
+    """
+    job_folder = JobFolder.of(run.folder, job)
+    folder = job_folder.path
+    if is_drawn(folder) or (seconds is not None and ran_out_of_time(folder)):
+        return ""
+    with contextlib.suppress(TimeLimitError), time_limit(seconds, folder):
+        problem = draw_missing(run, job)
+        if problem:
+            # Where its arrays are damaged the next run computes it again.
+            with contextlib.suppress(Error):
+                job_folder.add_warnings(job_folder.read(), [problem])
+        return problem
+    return ""
+
+
+def _draw_stored(run: Run, folder: Path) -> str:
     """Draw the figures of a stored result; returns what went wrong."""
     try:
         # Without arrays first: most jobs need nothing drawn.
         result = JobFolder(folder).read(arrays=False)
-        if result.status != "done" or not result.record.get("figures"):
+        if result.status != "done":
             return ""
-        result = JobFolder(folder).read()
     except Error:
         return ""  # a job without a result, or with a damaged one, is not done
-    problem = draw(folder, result.record["figures"], result)
-    if not problem or problem in result.warnings:
-        return ""
-    keep_warning(folder, result, problem)
-    return problem
-
-
-def keep_warning(folder: Path, result: Result, text: str) -> Result:
-    """Add a warning to a stored result; its arrays stay as they were written.
-
-    Args:
-        folder: The job's folder.
-        result: The result as it is stored.
-        text: The warning.
-
-    Returns:
-        The result with the warning.
-    """
-    warnings = (*result.warnings, text)
-    warned = attrs.evolve(result, warnings=warnings)
-    record = to_json(warned)
-    write_json(folder / "result.json", record)
-    return warned
+    try:
+        target = drawing_of(result, run.plugins)
+        result = JobFolder(folder).read()
+        if not target and not result.tables:
+            return ""
+        problem = draw(folder, target, result)
+    except Error as error:
+        problem = str(error)
+    return "" if problem in result.warnings else problem

@@ -12,9 +12,12 @@ from typing import Any
 import attrs
 from penchant.components.targets import resolve
 from penchant.errors import Error
+from penchant.plugins.discovery import Plugins
 
+from penchant_report.installed import declared_headline, drawing_of
 from penchant_report.run_rows import is_by_step
 from penchant_report.step_curves import NAME, over_steps
+from penchant_report.table_figures import figures_of_tables
 
 STYLE = Path(__file__).with_name("penchant.mplstyle")
 LARGEST_SVG = 400_000  # bytes: thousands of points are a picture, not a drawing
@@ -43,19 +46,18 @@ def figures_of(target: Any, result: Any, *, style: bool = True) -> dict[str, Any
     """The figures of a result, by name, in the order in which they are to be seen.
 
     Args:
-        target: The function that draws, or its name.
+        target: The function that draws, or its name, of an installed probe; empty where the tables
+            are drawn.
         result: What is drawn.
         style: Draw in our style; else in the user's own `rcParams`.
 
     Returns:
         Figures by name.
     """
-    draw = resolve(target, "the figures")
-    # Drawing must not change what was measured.
-    arrays = {name: _locked(array) for name, array in result.arrays.items()}
-    shown = attrs.evolve(result, arrays=arrays)
+    draw = resolve(target, "the figures") if target else figures_of_tables
     with figure_style(ours=style):
-        drawn = draw(shown)
+        # Drawing must not change what was measured.
+        drawn = draw(result._read_only())
 
     if not isinstance(drawn, dict):
         kind = type(drawn).__name__
@@ -69,11 +71,12 @@ def figures_of(target: Any, result: Any, *, style: bool = True) -> dict[str, Any
 
 def figures_of_result(result: Any, *, style: bool = True) -> dict[str, Any]:
     """The figures of a result, drawn now; refused where there is nothing to draw from."""
-    target = result.record.get("figures")
-    if not target:
-        raise Error("this result has no figures: its probe draws none")
-    if not result.arrays:
+    stored = result.record.get("figures") or result.record.get("about")
+    if not result.arrays and stored:
         raise Error("this result was read without its arrays, which figures are drawn from")
+    target = drawing_of(result)
+    if not target and not result.tables:
+        raise Error("this result has no figures: its probe draws none, and it has no tables")
     return figures_of(target, result, style=style)
 
 
@@ -95,24 +98,24 @@ def resized(figure: Any, width: float | str) -> Any:
     return figure
 
 
-def headline_of(result: Any) -> str:
+def headline_of(result: Any, plugins: Plugins | None = None) -> str:
     """What a probe says of its result in one sentence; empty where it says nothing.
 
-    The sentence comes from a function `headline(result)` beside the function that draws.
+    The sentence is one of those that the probe declares, chosen by a quantity; or it comes from a
+    function `headline(result)` beside the function that draws.
     """
-    target = result.record.get("figures")
+    declared = declared_headline(result, plugins)
+    if declared is not None:
+        sentences = attrs.asdict(declared)
+        quantity = result.quantities.get(sentences.pop("quantity"))
+        known = quantity is not None and not quantity.missing
+        return str(quantity.sentence(**sentences)) if known else ""
+    target = drawing_of(result, plugins)
     if not target:
         return ""
     module = inspect.getmodule(resolve(target, "the figures"))
     headline = getattr(module, "headline", None)
     return "" if headline is None else headline(result) or ""
-
-
-def _locked(array: Any) -> Any:
-    """A view that cannot be written to: figures show numbers, they do not change them."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def picture(figure: Any, *, largest: int = LARGEST_SVG, dpi: float = PNG_DPI) -> tuple[str, bytes]:

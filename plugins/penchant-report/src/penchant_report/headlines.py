@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+from penchant.errors import Error
 from penchant.results.runs import Run
 from penchant_numerics.rounding import counted
 
@@ -46,6 +47,9 @@ def headlines(run: Run, answer: Answer) -> tuple[list[Headline], list[str]]:
     for group in answer.groups[:MOST_GROUPS]:
         try:
             text = _headline(run, group)
+        except Error as error:
+            problems.append(str(error))
+            continue
         except Exception as error:  # a sentence that fails is no reason to lose a page
             kind = type(error).__name__
             problems.append(f"The headline of {group.label} failed: {kind}: {error}")
@@ -60,7 +64,7 @@ def headlines(run: Run, answer: Answer) -> tuple[list[Headline], list[str]]:
     rest = len(answer.groups) - MOST_GROUPS
     if shown and rest > 0:
         shown.append(Headline("", f"The table has {counted(rest, 'more group')}."))
-    return shown, problems
+    return shown, list(dict.fromkeys(problems))
 
 
 def _named(labels: Sequence[str], groups: int) -> str:
@@ -73,4 +77,4 @@ def _headline(run: Run, group: Group) -> str:
     """The sentence about a group: its first seed's arrays, and quantities pooled over seeds."""
     result = run.result(group.entries[0].id)
     quantities = {name: each.quantity for name, each in group.quantities.items()}
-    return headline_of(attrs.evolve(result, quantities=quantities))
+    return headline_of(attrs.evolve(result, quantities=quantities), run.plugins)

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from penchant.errors import Error
+from penchant.results.bounds import LARGEST_PICTURE, content_of
 from penchant.results.files import read_json
+from penchant.results.inside import inside
 from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity, distance
+from penchant.results.records import accuracy_text
 from penchant.results.runs import Run
 from penchant_numerics.rounding import counted
 
+from penchant_report import table_views
 from penchant_report.answers import Entry
+from penchant_report.drawings import is_picture
 from penchant_report.pages import embedded
 from penchant_report.tables import FOLDER as TABLES
 from penchant_report.wording import setting_text, value_text
@@ -46,7 +51,7 @@ def job_rows(run: Run, entries: Sequence[Entry], detailed: set[str]) -> list[dic
         if entry.status == "done":
             path = f"jobs/{entry.id}"
             files.append(("numbers", f"{path}/result.json"))
-            if (JobFolder.of(run.folder, entry.id).path / "figures").is_dir():
+            if inside(run.folder, f"{path}/figures").is_dir():
                 files.append(("figures", f"{path}/figures/"))
         row = {
             **link(entry),
@@ -73,17 +78,19 @@ def job_sections(run: Run, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     pictures = {}
     for entry in entries:
         folder = JobFolder.of(run.folder, entry.id).path
-        pictures[entry.id] = _figures(folder / "figures")
-    _embed(list(pictures.values()))
-    single = len(entries) == 1
+        pictures[entry.id] = _figures(inside(folder, "figures"))
+    _embed([figures for figures, _ in pictures.values()])
     sections = []
     for entry in entries:
-        figures = pictures[entry.id]
-        sections.append(_job(run, entry, figures, single=single))
+        figures, left_out = pictures[entry.id]
+        section = _job(run, entry, figures)
+        section["open"] = len(entries) == 1
+        section["warnings"] = [*entry.warnings, *left_out]
+        sections.append(section)
     return sections
 
 
-def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool) -> dict[str, Any]:
+def _job(run: Run, entry: Entry, figures: list[dict[str, Any]]) -> dict[str, Any]:
     folder = JobFolder.of(run.folder, entry.id).path
     record = _record(folder)
     path = f"jobs/{entry.id}"
@@ -98,31 +105,25 @@ def _job(run: Run, entry: Entry, figures: list[dict[str, Any]], *, single: bool)
         **link(entry),
         "status": entry.status,
         "seconds": _seconds(entry),
-        "open": single,
         "summary": _summary(entry, record),
         "error": entry.error,
         "traceback": record.get("traceback") or "",
-        "warnings": entry.warnings,
         "figures": figures,
         "quantities": quantities,
         "conventions": entry.conventions,
         "settings": settings,
         "path": path,
+        "tables": _tables(folder, record),
         "arrays": _arrays(folder, record),
     }
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    for name in ("failure.json", "result.json"):
-        path = folder / name
-        if not path.is_file():
-            continue
-        # A damaged file has been reported already.
-        try:
-            return read_json(path)
-        except Error:
-            return {}
-    return {}
+    # A damaged file has been reported already.
+    try:
+        return JobFolder(folder).record()
+    except Error:
+        return {}
 
 
 def _summary(entry: Entry, record: dict[str, Any]) -> str:
@@ -136,6 +137,9 @@ def _summary(entry: Entry, record: dict[str, Any]) -> str:
         outputs = entry.settings.get("outputs", 1)
         outputs_text = counted(outputs, "output")
         parts.append(f"Inputs {size}, {outputs_text}.")
+    accuracy = record.get("accuracy")
+    if accuracy:
+        parts.append(f"The network is {accuracy_text(accuracy)}.")
     return " ".join(parts)
 
 
@@ -152,6 +156,29 @@ def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
     }
 
 
+def _tables(folder: Path, record: dict[str, Any]) -> list[dict[str, str]]:
+    """Tables that are small enough, as they are shown and as they are copied."""
+    entries = record.get("arrays") or {}
+    if not any("axes" in entry for entry in entries.values()):
+        return []
+    try:
+        tables = JobFolder(folder).read().tables
+    except Error:
+        return []  # a damaged file has been reported already
+    return [
+        {
+            "name": name,
+            "about": entries[name].get("about", ""),
+            "error": f"± standard errors over {table.over}" if table.over else "",
+            "html": table_views.to_html(table),
+            "csv": table_views.to_csv(table),
+            "latex": table_views.to_latex(table),
+        }
+        for name, table in tables.items()
+        if table_views.is_shown(table)
+    ]
+
+
 def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
     tables = []
     arrays = record.get("arrays") or {}
@@ -159,7 +186,7 @@ def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
         lengths = map(str, entry.get("shape", []))
         # Large arrays have no table.
         table = f"{TABLES}/{name}.csv"
-        written = (folder / table).is_file()
+        written = inside(folder, table).is_file()
         row = {
             "name": name,
             "about": entry.get("about", ""),
@@ -174,24 +201,32 @@ def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
 # ---- figures
 
 
-def _figures(folder: Path) -> list[dict[str, Any]]:
-    """Figures in the order in which they were drawn, with their captions; not yet their content."""
+def _figures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Figures in the order in which they were drawn, with their captions; not yet their content.
+
+    And sentences about those that are left out.
+    """
     record: dict[str, Any] = {}
-    listing = folder / "figures.json"
+    listing = inside(folder, "figures.json")
     if listing.is_file():
         try:
             record = read_json(listing)
         except Error:
             record = {}
-    captions = record.get("captions") or {}
-    titles = record.get("titles") or {}
+    captions = _texts(record, "captions")
+    titles = _texts(record, "titles")
     # Runs made before captions existed have pictures only.
     pictures = [*folder.glob("*.svg"), *folder.glob("*.png")]
     names = list(captions) or sorted({path.stem for path in pictures})
     figures = []
+    left_out: list[str] = []
     for name in names:
         path = _picture(folder, str(name))
         if path is None:
+            continue
+        # A page that is shown to others must not lead to what runs in their browser.
+        if not is_picture(content_of(path, LARGEST_PICTURE), path.suffix[1:]):
+            left_out.append(f"{path.name} is left out: it is more than a drawing")
             continue
         caption = str(captions.get(name) or name)
         figure = {
@@ -204,16 +239,25 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
             "data": "",
         }
         figures.append(figure)
-    return figures
+    return figures, left_out
+
+
+def _texts(record: dict[str, Any], name: str) -> dict[str, str]:
+    """A table of texts; empty where the file has something else."""
+    table = record.get(name)
+    if not isinstance(table, dict):
+        return {}
+    return {key: text for key, text in table.items() if isinstance(text, str)}
 
 
 def _picture(folder: Path, name: str) -> Path | None:
     for ending in ("svg", "png"):
-        path = folder / f"{name}.{ending}"
-        if path.parent != folder:
-            continue
         # A link would put another file of this machine into a page that is shown to others.
-        if path.is_file() and not path.is_symlink():
+        try:
+            path = inside(folder, f"{name}.{ending}")
+        except Error:
+            continue
+        if path.parent == folder and path.is_file():
             return path
     return None
 
@@ -231,5 +275,5 @@ def _embed(jobs: Sequence[list[dict[str, Any]]]) -> None:
             size = path.stat().st_size
             if size <= left:
                 left -= size
-                content = path.read_bytes()
+                content = content_of(path, LARGEST_PICTURE)
                 figure["data"] = embedded(content, figure["ending"])

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
+from penchant.results.job_folder import JobFolder
 from penchant.results.runs import Run
 
 from penchant_report.answers import Answer
+from penchant_report.drawing import ran_out_of_time
 from penchant_report.figures import figures_of, picture, title_of
+from penchant_report.installed import drawing_of
 from penchant_report.pages import embedded
 
 if TYPE_CHECKING:
@@ -75,10 +78,12 @@ def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
 
 
 def _lead_figure(run: Run, job: str) -> Figure | None:
+    # They would take as long again.
+    if ran_out_of_time(JobFolder.of(run.folder, job).path):
+        return None
     try:
         result = run.result(job)
-        target = result.record.get("figures")
-        figures = figures_of(target, result) if target else {}
+        figures = figures_of(drawing_of(result, run.plugins), result)
     except Exception:  # a figure that fails is a warning of its job, and no reason to lose a page
         return None
     return next(iter(figures.values()), None)

@@ -1,10 +1,14 @@
 """Numbers pooled over seeds, and their differences.
 
 Pooled over seeds, a quantity is the mean of its values. Every seed claims a standard error, and the
-seeds themselves show a spread. As long as the spread is one that the claims allow, the error is the
-larger of the two, with the degrees of freedom of both. Where it is not (F-test, 1 % point), the
-claims are dropped: the error is that of the spread alone, with as many degrees of freedom as there
-are seeds less one.
+seeds themselves show a spread. From three seeds on the spread decides, because claims that are half
+as large as the truth cannot be told from right ones: as many degrees of freedom as there are seeds
+less one. Two seeds have claims alone: the error is the larger of the two, unless the spread is one
+that the claims do not allow (F-test, 1 % point).
+
+What all seeds have in common is not in their spread. Where these are the samples (data of the
+user's own), or seeds differ by far less than their errors allow (0.2 % point), these errors do not
+fall with the number of seeds, and are added to the spread.
 """
 
 from __future__ import annotations
@@ -17,6 +21,10 @@ import attrs
 from penchant.results.quantities import Quantity
 from penchant_numerics import significance
 from penchant_numerics.differences import Difference, against_null, null_df
+
+FEWEST_SEEDS = 3  # from which on their spread decides
+ALIKE = 0.002  # chance of a spread so small, below which seeds are not taken as independent
+SAMPLES = ("sample", "sequence")  # what errors over the data are called
 
 
 @attrs.frozen
@@ -45,12 +53,19 @@ class Pooled:
         return against_null(self.quantity, self.null_df)
 
 
-def pooled(quantities: Sequence[Quantity]) -> Pooled:
+def pooled(quantities: Sequence[Quantity], *, shared: bool = False) -> Pooled:
     """One quantity from those of several seeds; what is missing is left out.
 
-    >>> together = pooled([Quantity(1.0, stderr=0.3), Quantity(1.2, stderr=0.3)])
-    >>> print(together.quantity, together.overdispersed)
-    1.10 ± 0.21 False
+    Args:
+        quantities: The quantity of each seed.
+        shared: Whether all seeds have the same samples.
+
+    Returns:
+        The mean. `over` says what seeds share.
+
+    >>> together = pooled([Quantity(value, stderr=0.3) for value in (1.0, 1.2, 1.1)])
+    >>> print(together.quantity, together.quantity.df, together.overdispersed)
+    1.100 ± 0.058 2.0 False
     """
     known = [quantity for quantity in quantities if not quantity.missing]
     if not known:
@@ -65,28 +80,82 @@ def pooled(quantities: Sequence[Quantity]) -> Pooled:
     shown = (statistics.stdev(values) / math.sqrt(count), count - 1.0)
     exact = shown[0] == 0 and all(quantity.exact for quantity in known)
     overdispersed = claimed is not None and _is_larger(shown, claimed)
+    common = _common(known, claimed, shown, shared=shared)
     stderr: float | None
-    # Without claims that hold, a few seeds are all there is to go by.
     if exact:
         stderr, df = None, None
-    elif claimed is None or overdispersed:
+    elif claimed is None or overdispersed or count >= FEWEST_SEEDS:
         stderr, df = shown
     else:
         stderr = max(claimed[0], shown[0])
         df = None if claimed[1] is None else claimed[1] + shown[1]
+    over = "seeds"
+    if common is not None and stderr is not None:
+        over = f"seeds, and {known[0].over} that they share"
+        # Of two seeds the claim contains what they share.
+        others = [(stderr, df)] if count >= FEWEST_SEEDS or overdispersed else []
+        stderr, df = significance.combined_error([common, *others])
+    null = _pooled_null(known)
     quantity = Quantity(
         statistics.fmean(values),
         stderr=stderr,
-        over="seeds",
+        over=over,
         count=count,
         df=df,
         unit=known[0].unit,
         exact=exact,
-        p=_combined_p(known),
-        **_pooled_null(known),
+        p=_p_value(known, null, shown, common),
+        **null,
     )
     spread = _error_of_mean([(each.null_spread, null_df(each)) for each in known])
     return Pooled(quantity, values, overdispersed, spread[1] if spread else None)
+
+
+def _common(
+    quantities: Sequence[Quantity],
+    claimed: significance.ErrorTerm | None,
+    shown: tuple[float, float],
+    *,
+    shared: bool,
+) -> significance.ErrorTerm | None:
+    """The error of a mean over seeds that comes from what all of them share; None without one.
+
+    An error over trainings and samples is taken in full: how much of it is of samples is unknown.
+    So are errors of seeds that differ by less than these allow, such as those of one network.
+    """
+    if claimed is None or not claimed[0]:
+        return None
+    count = len(quantities)
+    of_samples = shared and any(word in quantities[0].over for word in SAMPLES)
+    chance_of_smaller = 1 - _chance_of_larger((shown[0] / claimed[0]) ** 2, shown, claimed)
+    alike = count >= FEWEST_SEEDS and chance_of_smaller < ALIKE
+    if not (of_samples or alike):
+        return None
+    return claimed[0] * math.sqrt(count), claimed[1]
+
+
+def _p_value(
+    quantities: Sequence[Quantity],
+    null: dict[str, float | None],
+    shown: significance.ErrorTerm,
+    common: significance.ErrorTerm | None,
+) -> float | None:
+    """The p-value of the mean of seeds; None where its error and degrees of freedom give it.
+
+    That of two seeds is combined from their own. From three on, the spread of the differences from
+    their nulls decides, which also contains what nulls that were measured add; only where there is
+    no spread, such as in perfect orders, are p-values of the seeds combined.
+    """
+    if len(quantities) < FEWEST_SEEDS or null["null"] is None:
+        return _combined_p(quantities)
+    apart = [each.value - (each.null or 0.0) for each in quantities]
+    if common is not None:
+        spread = significance.sum_p_value(statistics.fmean(apart), [shown, common])
+    elif len({each.null for each in quantities}) == 1:
+        spread = significance.mean_p_value([each.value for each in quantities], null["null"])
+    else:
+        spread = significance.mean_p_value(apart, 0.0)
+    return _combined_p(quantities) if spread is None else spread
 
 
 def _error_of_mean(
@@ -113,14 +182,19 @@ def _is_larger(shown: tuple[float, float], claimed: significance.ErrorTerm) -> b
     # An error of zero allows nothing.
     if claimed[0] == 0:
         return True
+    ratio = (shown[0] / claimed[0]) ** 2
+    return _chance_of_larger(ratio, shown, claimed) < significance.LEVEL
+
+
+def _chance_of_larger(
+    ratio: float, shown: tuple[float, float], claimed: significance.ErrorTerm
+) -> float:
+    """The chance of a larger ratio of two variances, if both errors are right."""
     from scipy import special
 
-    ratio = (shown[0] / claimed[0]) ** 2
     if claimed[1] is None:
-        p = special.chdtrc(shown[1], ratio * shown[1])
-    else:
-        p = special.fdtrc(shown[1], claimed[1], ratio)
-    return bool(p < significance.LEVEL)
+        return float(special.chdtrc(shown[1], ratio * shown[1]))
+    return float(special.fdtrc(shown[1], claimed[1], ratio))
 
 
 def _combined_p(quantities: Sequence[Quantity]) -> float | None:
@@ -169,7 +243,7 @@ def difference(first: Pooled, second: Pooled) -> Difference | None:
 
 
 def paired_difference(
-    first: Sequence[Quantity], second: Sequence[Quantity], *, fewest: int = 3
+    first: Sequence[Quantity], second: Sequence[Quantity], *, fewest: int = FEWEST_SEEDS
 ) -> Difference | None:
     """Second less first, pair by pair: what both members of a pair share does not count.
 
@@ -196,5 +270,6 @@ def paired_difference(
     apart = [other.value - one.value for one, other in pairs]
     mean = statistics.fmean(apart)
     error = statistics.stdev(apart) / math.sqrt(count)
-    exact = error == 0 and all(one.exact and other.exact for one, other in pairs)
-    return Difference(mean, error, None if exact else count - 1)
+    if error == 0 and all(one.exact and other.exact for one, other in pairs):
+        return Difference(mean, error)
+    return Difference(mean, error, count - 1, significance.mean_p_value(apart, 0.0))

@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from penchant.results.bounds import LARGEST_EXPERIMENT, content_of
 from penchant.results.files import atomic
+from penchant.results.inside import inside
 from penchant.results.runs import Run
 from penchant_numerics.rounding import counted
 
@@ -33,9 +35,9 @@ MOST_WARNINGS = 20
 def write_report(run: Run) -> Path:
     """Write `report.html` of a run, and its numbers beside it; returns the page's path."""
     entries = entries_of(run)
-    _write_csv(run.folder / CSV, entries)
+    _write_csv(inside(run.folder, CSV), entries)
     values = _page(run, entries)
-    path = run.folder / "report.html"
+    path = inside(run.folder, "report.html")
     return write_page(path, "report.html.jinja", values)
 
 
@@ -86,12 +88,20 @@ def _lead(run: Run, entries: Sequence[Entry]) -> str:
     parts = [f"{jobs}: {listed}", f"{work} of work"]
 
     # The day on which a job ended last.
-    record = run.folder / "run.json"
+    record = inside(run.folder, "run.json")
     if record.is_file():
-        written = record.stat().st_mtime
-        moment = datetime.datetime.fromtimestamp(written)
-        parts.append(f"{moment.day} {moment:%B %Y}")
+        parts.append(day_of(record))
     return " · ".join(parts)
+
+
+def day_of(path: Path) -> str:
+    """The day on which a file was written."""
+    written = path.stat().st_mtime
+    try:
+        moment = datetime.datetime.fromtimestamp(written)
+    except (ValueError, OverflowError, OSError):  # a file may come with any date
+        return "on an unknown day"
+    return f"{moment.day} {moment:%B %Y}"
 
 
 def _legend(entries: Sequence[Entry]) -> str:
@@ -150,10 +160,10 @@ def _reproduction(run: Run) -> dict[str, Any]:
 
 def _asked(run: Run) -> str:
     """The experiment as it was written; empty where it was not stored."""
-    path = run.folder / "experiment.toml"
+    path = inside(run.folder, "experiment.toml")
     if not path.is_file():
         return ""
-    return path.read_text(encoding="utf-8")
+    return content_of(path, LARGEST_EXPERIMENT).decode(errors="replace")
 
 
 def _objects(run: Run) -> str:

@@ -42,7 +42,7 @@ def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
 
         target.mkdir(exist_ok=True)
         path = target / f"{name}.csv"
-        with atomic(path, durable=False) as file:
+        with atomic(path) as file:
             file.write(content.encode())
 
 

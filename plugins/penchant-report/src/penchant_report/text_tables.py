@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import html
 import re
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 
 
+# Inside of a word an underscore is no mark.
+_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
 _NUMBER = r"([−-]?[\d.]+)(?:e([−-]?\d+))?"
 _VALUES = re.compile(rf"{_NUMBER}(?: ± {_NUMBER})?")
 
@@ -54,7 +57,7 @@ def _rows(answer: Answer) -> list[list[str]]:
 
 
 def _markdown(answer: Answer) -> str:
-    title = f"**{answer.probe}**"
+    title = f"**{_markdown_text(answer.probe)}**"
     unfinished = _unfinished(answer)
     if unfinished:
         title += f" ({unfinished})"
@@ -67,21 +70,37 @@ def _markdown(answer: Answer) -> str:
 
 
 def _markdown_line(cells: Sequence[str]) -> str:
-    escaped = [cell.replace("|", r"\|") for cell in cells]
+    escaped = map(_markdown_text, cells)
     return f"| {' | '.join(escaped)} |"
+
+
+def _markdown_text(text: str) -> str:
+    r"""A cell in which nothing is a tag, a link or the end of a line.
+
+    >>> print(_markdown_text("<b> | [x](y)"))
+    &lt;b&gt; \| \[x\](y)
+    """
+    line = " ".join(html.escape(text, quote=False).split())
+    return _MARKS.sub(r"\\\g<0>", line)
 
 
 def _latex(answer: Answer) -> str:
     unfinished = _unfinished(answer)
-    title = f"% {answer.probe}" + (f": {unfinished}" if unfinished else "")
+    # A second line would be no comment.
+    probe = " ".join(answer.probe.split())
+    title = f"% {probe}" + (f": {unfinished}" if unfinished else "")
     if not answer.groups:
         return title
-    head, *rows = _rows(answer)
+    return f"{title}\n{latex_table(_rows(answer))}"
+
+
+def latex_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of texts as LaTeX, the first of them the heading."""
+    head, *others = rows
     columns = "l" + "r" * (len(head) - 1)
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _latex_line(head), r"\midrule"]
-    lines += [_latex_line(row) for row in rows]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([title, *lines])
+    lines += [_latex_line(row) for row in others]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
 def _latex_line(cells: Sequence[str]) -> str:

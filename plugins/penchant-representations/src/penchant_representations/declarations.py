@@ -21,7 +21,8 @@ class RepresentationSimilarity(penchant.Probe):
 
     Corresponding layers are those of the same depth; in one network, neighbours. The second network
     is trained by the same recipe on the same data. Of sequences with a label at every position,
-    positions whose label is -100 are left out, and errors are over sequences.
+    positions whose label is -100 are left out, and errors are over sequences; where these are other
+    positions in other sequences, as in padded text, `positions = "mean"` is needed.
 
     Reference: Kornblith, Norouzi, Lee, Hinton, "Similarity of Neural Network Representations
     Revisited", ICML 2019, table 2; Nguyen, Raghu, Kornblith, "Do Wide and Deep Networks Learn the

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from penchant.api import run
 from penchant.components.component import Estimator, Probe
-from penchant.components.names import placeholders
+from penchant.components.names import name_and_axes, placeholders
 from penchant.components.options import hints
 from penchant.components.roles import role_of
 from penchant.components.taking import AXES
@@ -24,6 +24,7 @@ from penchant.plugins.declaration_checks import check_declaration
 from penchant.plugins.discovery import Registration
 from penchant.results.result import Result
 from penchant.results.runs import Run
+from penchant.results.tables_on_disk import arrays_of
 from penchant_report.figures import figures_of, headline_of
 
 from penchant_testing.builders import architecture, context, dataset, experiment
@@ -59,11 +60,12 @@ def check_component(registration: Registration) -> None:
 def _check_probe_declaration(cls: type[Probe]) -> None:
     assert "quick" in cls.presets, f"{cls.name} has no preset 'quick'"
     assert cls.quantities, f"{cls.name} declares no quantities"
-    assert cls.figures, f"{cls.name} has no figures"
-    resolve(cls.figures, f"figures of {cls.name}")
+    assert cls.figures or cls.tables, f"{cls.name} has no figures, and no tables to draw"
+    if cls.figures:
+        resolve(cls.figures, f"figures of {cls.name}")
     options = {field.name for field in attrs.fields(cls)}
     known = options | cls.roles.keys()
-    declarations = {"quantity": cls.quantities, "array": cls.arrays}
+    declarations = {"quantity": cls.quantities, "array": cls.arrays, "table": cls.tables}
     for kind, declared in declarations.items():
         for name, meaning in declared.items():
             assert meaning, f"{cls.name} does not say what the {kind} {name!r} means"
@@ -267,10 +269,12 @@ def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Seq
     declared: dict[str, set[str]] = {"quantity": set(), "array": set()}
     for result in results:
         record = result.record
+        own = {each for name, table in result.tables.items() for each in arrays_of(name, table)}
         both = (
             ("quantity", result.quantities, record["meanings"]),
-            ("array", result.arrays, record["about"]),
+            ("array", [name for name in result.arrays if name not in own], record["about"]),
         )
+        produced["array"] |= set(result.tables)
         for kind, actual, names in both:
             declared[kind] |= set(names)
             produced[kind] |= set(actual)
@@ -283,6 +287,30 @@ def check_declared(cls: type[Probe], results: Sequence[Result], conditional: Seq
     for kind, known in declared.items():
         lacking = known - produced[kind] - excused
         assert not lacking, f"{cls.name} declares the {kind} {sorted(lacking)}, never produced"
+
+
+def check_tables(cls: type[Probe], results: Sequence[Result]) -> None:
+    """Every declared table is stored as one: its axes, their coordinates, its error, its null.
+
+    A table of means over two or more repetitions has standard errors.
+    """
+    declared = dict(map(name_and_axes, cls.tables))
+    for result in results:
+        for name in result.arrays:
+            what = f"{cls.name}: the table {name!r}"
+            # Names in braces stand for several.
+            patterns = {re.sub(r"\{[^}]*\}", "*", each): axes for each, axes in declared.items()}
+            axes = [axes for pattern, axes in patterns.items() if fnmatchcase(name, pattern)]
+            table = result.tables.get(name)
+            if table is None:
+                assert name not in declared, (
+                    f"{what} is declared as a table, and stored as an array"
+                )
+                continue
+            assert tuple(table.axes) in axes, f"{what} has {list(table.axes)}, declared {axes}"
+            repeated = table.count is not None and table.count > 1
+            assert table.error is not None or not repeated, f"{what} has no standard errors"
+            assert table.over or table.error is None, f"{what} does not say what its error is over"
 
 
 def check_errors(result: Result) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import attrs
 from penchant.api import run
+from penchant.components.roles import role_of
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Registration
 from penchant.results.job_folder import JobFolder
@@ -26,6 +27,7 @@ from penchant_testing.executors import check_executor, run_in_processes
 from penchant_testing.no_effect import check_no_effect
 from penchant_testing.on_cuda import check_on_cuda, has_tested_device, on_tested_device
 from penchant_testing.on_device import ROUNDING, check_on_device
+from penchant_testing.small_calls import small_call
 from penchant_testing.takes import CELLS, check_cell
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "jinja2", "rich", "sklearn", "timm")
@@ -91,7 +93,9 @@ def conformance(
         small: Component to options that make it small: for a probe arguments of `penchant.measure`,
             or a list of several such, which together show everything it declares; for an
             architecture `shape` and options; for a dataset its options; for an estimator what
-            `check_estimator` takes. None: only its declaration is tested.
+            `check_estimator` takes, under `estimator-NAME` where a probe has its name: every
+            estimator is called, those of the kernel's roles without arguments, too. None: only
+            its declaration is tested, unless it is an estimator.
         conditional: Probe to declared names that no small run produces, each for a reason.
         claims: Probe to arguments, or a list of several such, with which its errors are compared
             with the spread over seeds: what they are over must be drawn again with the seed, and
@@ -171,7 +175,8 @@ def _properties(
     components = registrations(distribution)
     names = {registration.component.name for registration in components}
     # A misspelt name would leave its component untested.
-    unknown = (small.keys() | exceptions.names) - names
+    labels = {label(registration) for registration in components}
+    unknown = (small.keys() | exceptions.names) - names - labels
     assert not unknown, f"{distribution} offers nothing called {sorted(unknown)}"
     package = components[0].package
     yield Property("light", _anywhere(check_light, package))
@@ -181,6 +186,11 @@ def _properties(
     for registration in components:
         yield from _of_a_declaration(registration)
         name = registration.component.name
+        # An estimator is called in every case: of one that is not, nothing is known.
+        if registration.component.kind == "estimator":
+            shared = {} if name in of_probes else small.get(name)
+            yield _estimator_called(registration, small.get(label(registration), shared))
+            continue
         # None: too large for a test, so that only its declaration is checked.
         arguments = small.get(name, {})
         if arguments is None:
@@ -221,12 +231,30 @@ def _of_an_axis(registration: Registration, arguments: Mapping[str, Any]) -> Ite
     elif kind == "dataset":
         check = functools.partial(checks.check_dataset, name, **arguments)
         yield Property(f"{of}-loaded", _anywhere(check))
-    elif kind == "estimator":
-        check = functools.partial(checks.check_estimator, name, **arguments)
-        yield Property(f"{of}-same-twice", check)
     elif kind == "executor":
         check = functools.partial(check_executor, name, **arguments)
         yield Property(f"{of}-used-as-all", check)
+
+
+def _estimator_called(registration: Registration, arguments: Any) -> Property:
+    """An estimator that answers the same twice; one whose call is not known fails."""
+    of = label(registration)
+    cls: Any = registration.component
+    role = role_of(cls)
+    assert role is not None
+    default = small_call(role.name)
+    if default is None and not arguments:
+        return Property(f"{of}-same-twice", functools.partial(_never_called, of, role.name))
+    given = {**(default or {}), **(arguments or {})}
+    check = functools.partial(checks.check_estimator, cls.name, **given)
+    return Property(f"{of}-same-twice", check)
+
+
+def _never_called(of: str, role: str, folder: Path) -> None:
+    raise AssertionError(
+        f"{of} is never called: no small call of the role {role!r} is known, so `small` must have "
+        "its arguments, such as {'architecture': ..., 'call': {...}}"
+    )
 
 
 def _of_a_probe(
@@ -285,6 +313,7 @@ class _SmallProbe:
         name = self.cls.name
         conditional = self.exceptions.conditional.get(name, ())
         checks.check_declared(self.cls, results, conditional)
+        checks.check_tables(self.cls, results)
 
     def errors(self, folder: Path) -> None:
         for result in self.results():

@@ -13,6 +13,9 @@ recurrent layers in evaluation mode. Backward passes run in an empty context, as
 threads. On request sums differ in their last bits, and memory has a limit. Worker processes that
 are started inside have the device too; their counts stay with them.
 
+In a process that was started for it (`emulated_cuda`) the devices are `cuda:0` and `cuda:1`. They
+have generators of their own, and `torch.cuda` answers for them.
+
     with emulated_device() as counts:
         penchant.measure("nad", architecture="lenet", device="emulated", executor="serial")
     print(counts.syncs.most_common(5))
@@ -30,9 +33,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from penchant import Error
 from penchant.execution import processes
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
+from penchant_testing import emulated_cuda
 from penchant_testing.cuda_rules import (
     RecurrentLayersOfCudnn,
     as_tf32,
@@ -40,12 +45,13 @@ from penchant_testing.cuda_rules import (
     refuse_lstsq,
     rounded,
 )
+from penchant_testing.emulated_cuda import DEVICES
 from penchant_testing.emulated_memory import Memory
 from penchant_testing.fused_cells import FUSED
 
-NAME = "emulated"
+# A process has one kind from its start: torch takes `cuda` for a device only if it finds its hooks.
+NAME = "cuda" if emulated_cuda.is_loaded() else "emulated"
 _OWN = str(Path(__file__).parent)
-DEVICES = 2
 _aten = torch.ops.aten
 
 # Operators that may see tensors of both sides: copies, and indexing by indices of the host.
@@ -238,7 +244,7 @@ class _Call:
         """Which of the devices computes."""
         if self.asks_for_device:
             assert self.device is not None
-            return self.device.index or 0
+            return _current() if self.device.index is None else self.device.index
         return self.ours[0].device.index if self.ours else 0
 
     @property
@@ -369,8 +375,31 @@ class _Call:
         if self.name == "_efficientzerotensor":
             return torch.zeros(args[0], dtype=kwargs.get("dtype"), device="cpu")
         function = FUSED.get(self.name, self.func)
-        result = function(*args, **kwargs)
+        with self._generator() as generator:
+            if generator is not None:
+                kwargs["generator"] = generator
+            result = function(*args, **kwargs)
         return rounded(self.name, result, _counts[-1].rounding) if self.ours else result
+
+    @contextlib.contextmanager
+    def _generator(self) -> Iterator[torch.Generator | None]:
+        """What to draw from instead of a generator of the device; None where nothing changes."""
+        if NAME != "cuda" or not _draws(self.func) or not self._belongs_to_device():
+            yield None
+            return
+        with emulated_cuda.drawing(self.index, self.kwargs.get("generator")) as generator:
+            yield generator
+
+
+def _current() -> int:
+    """The device that is meant by a name without a number."""
+    return emulated_cuda.current_device() if NAME == "cuda" else 0
+
+
+@functools.cache
+def _draws(func: Any) -> bool:
+    """Does an operator draw random numbers?"""
+    return torch.Tag.nondeterministic_seeded in func.tags
 
 
 def _each(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
@@ -429,7 +458,9 @@ class _Mode(TorchDispatchMode):
 
 @functools.cache
 def _register() -> None:
-    """Tell torch of the device, once a process."""
+    """Tell torch of the device, once a process; `cuda` it knows."""
+    if NAME == "cuda":
+        return
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
     _setup_privateuseone_for_python_backend(NAME)
@@ -488,11 +519,13 @@ def _serve(options: dict[str, Any], *arguments: Any) -> None:
 
 @contextlib.contextmanager
 def emulated_device(
-    *, limit: int | None = None, hidden: bool = False, rounding: int = 0
+    *, kind: str = NAME, limit: int | None = None, hidden: bool = False, rounding: int = 0
 ) -> Iterator[Counts]:
-    """Devices called "emulated" for what runs inside.
+    """Two devices for what runs inside.
 
     Args:
+        kind: What they are called: "emulated", or "cuda" in a process that was started with
+            `emulated_cuda.environment()`.
         limit: Bytes that each device has; beyond them operators raise `torch.OutOfMemoryError`.
         hidden: Whether convolutions and products beyond the limit raise the errors of cuDNN and
             cuBLAS instead, as those that find no room for their workspace do.
@@ -500,7 +533,14 @@ def emulated_device(
 
     Yields:
         What is counted there.
+
+    Raises:
+        penchant.Error: Where this process has devices of the other kind.
     """
+    if kind != NAME:
+        start = "start a process with penchant_testing.emulated_cuda.environment()"
+        hint = start if kind == "cuda" else "start a process without them"
+        raise Error(f"the emulated devices of this process are {NAME}, found kind {kind!r}: {hint}")
     options = {"limit": limit, "hidden": hidden, "rounding": rounding}
     put: Callable[[bool], None] = torch.__future__.set_overwrite_module_params_on_conversion
     before = torch.__future__.get_overwrite_module_params_on_conversion()
@@ -515,6 +555,7 @@ def emulated_device(
             _backward_in_one_thread(),
             RecurrentLayersOfCudnn(NAME),
             _in_workers(options),
+            emulated_cuda.answers(counts.memory) if NAME == "cuda" else contextlib.nullcontext(),
         ):
             yield counts
     finally:

@@ -24,14 +24,32 @@ class Memory:
     """
 
     def __init__(self, limit: int | None = None, *, hidden: bool = False) -> None:
+        self.total = limit
         self.limit = limit
         self.hidden = hidden
-        self.peak = 0  # of any device
+        self._peaks: collections.Counter[int] = collections.Counter()
         self._live: collections.Counter[int] = collections.Counter()
         self._holders: collections.Counter[tuple[int, int]] = collections.Counter()
         self._references: dict[int, Any] = {}
         self._backward = 0  # passes that run, one inside another
         self._late: torch.OutOfMemoryError | None = None
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that any device held."""
+        return max(self._peaks.values(), default=0)
+
+    def peak_of(self, device: int) -> int:
+        """The most bytes that a device held."""
+        return self._peaks[device]
+
+    def live(self, device: int) -> int:
+        """Bytes that a device holds."""
+        return self._live[device]
+
+    def reset_peak(self, device: int = 0) -> None:
+        """Count the most bytes of a device from here on."""
+        self._peaks[device] = self._live[device]
 
     @contextlib.contextmanager
     def backward_pass(self) -> Iterator[None]:
@@ -78,7 +96,7 @@ class Memory:
             self._late = self._late or self._shortage(device, count)
         self._live[device] = live
         if self._late is None:
-            self.peak = max(self.peak, live)
+            self._peaks[device] = max(self._peaks[device], live)
 
     def _shortage(self, device: int, count: int) -> torch.OutOfMemoryError:
         return torch.OutOfMemoryError(

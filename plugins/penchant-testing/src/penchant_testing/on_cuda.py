@@ -2,7 +2,8 @@
 
 Every conformance test has these under the mark `cuda`, so that one command runs them on a GPU,
 `make test-cuda`. Seconds go to the file that `PENCHANT_CUDA_TABLE` names, one line for each run.
-With `PENCHANT_CUDA_DEVICE=emulated` the emulated device replaces the GPU.
+With `PENCHANT_CUDA_DEVICE=emulated` the emulated device replaces the GPU, with `emulated-cuda` the
+one that is called `cuda`, in a process that was started for it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from penchant.api import run
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 
+from penchant_testing import emulated_cuda
 from penchant_testing.builders import experiment
 from penchant_testing.checks import CLOSE, assert_same, only_result
-from penchant_testing.emulated_device import NAME, emulated_device
+from penchant_testing.emulated_device import emulated_device
 from penchant_testing.on_device import ROUNDING
 
 TABLE = "PENCHANT_CUDA_TABLE"
@@ -28,24 +30,34 @@ DEVICE = "PENCHANT_CUDA_DEVICE"
 ERRORS = 6.0  # standard errors by which two honest measurements may differ
 
 
+EMULATED = {"emulated": "emulated", "emulated-cuda": "cuda"}  # what replaces a GPU, and its name
+
+
+def is_emulated() -> bool:
+    """Does an emulated device replace the GPU?"""
+    return os.environ.get(DEVICE) in EMULATED
+
+
 def tested_device() -> str:
     """The device that tests marked `cuda` run on: a GPU, or the emulated device instead."""
-    return os.environ.get(DEVICE, "cuda")
+    return EMULATED.get(os.environ.get(DEVICE, ""), "cuda")
 
 
 def has_tested_device() -> bool:
     """Is it there?"""
     import torch
 
-    return tested_device() == NAME or bool(torch.cuda.is_available())
+    if is_emulated():
+        return tested_device() != "cuda" or emulated_cuda.is_loaded()
+    return bool(torch.cuda.is_available())
 
 
 @contextlib.contextmanager
 def on_tested_device() -> Iterator[str]:
     """The device that tests marked `cuda` run on, for what runs inside."""
     device = tested_device()
-    emulation = emulated_device(rounding=ROUNDING) if device == NAME else contextlib.nullcontext()
-    with emulation:
+    replaced = is_emulated()
+    with emulated_device(kind=device, rounding=ROUNDING) if replaced else contextlib.nullcontext():
         yield device
 
 

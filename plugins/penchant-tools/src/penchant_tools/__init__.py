@@ -14,9 +14,12 @@ __all__ = ["penchant_commands"]
 
 @penchant.hookimpl
 def penchant_commands(cli: click.Group) -> None:
-    """`penchant doctor`, `penchant status` and `penchant new plugin`."""
+    """`penchant doctor`, `status`, `new plugin`, `push`, `pull` and `archive`."""
     from penchant_tools import commands
 
     cli.add_command(commands.doctor)
     cli.add_command(commands.new)
     cli.add_command(commands.status)
+    cli.add_command(commands.push)
+    cli.add_command(commands.pull)
+    cli.add_command(commands.archive)

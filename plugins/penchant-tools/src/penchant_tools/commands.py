@@ -1,4 +1,4 @@
-"""The commands `penchant doctor`, `penchant status` and `penchant new plugin`."""
+"""The commands `penchant doctor`, `status`, `new plugin`, `push`, `pull` and `archive`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def new_plugin(name: str, parent: Path) -> None:
     short = folder.name.removeprefix("penchant-")
     say(f"{folder}: a plugin with one component of each kind; its README says what to change")
     # What to type next.
-    say(f"  pip install --no-build-isolation -e {folder}")
+    say(f"  pip install -e {folder}")
     say(f"  pytest {folder}")
     say(f"  penchant probe {short} -a {short}-perceptron -d {short}-blobs")
 
@@ -56,7 +56,7 @@ def doctor(
     """Check that this machine and this network can do what probes need; exit 1 if not."""
     from penchant.experiments.settings import Settings
     from penchant.experiments.typed_text import parse_component, parse_options
-    from penchant.plugins import discovery
+    from penchant.plugins.working_folder import load_here
 
     from penchant_tools.doctor import examine
 
@@ -64,7 +64,7 @@ def doctor(
     given |= parse_options(f"shape=[{shape}]")
     settings = Settings.bind(given, "doctor")
     sections = examine(
-        discovery.load(without),
+        load_here(without),
         architecture=parse_component(architecture) if architecture else None,
         dataset=parse_component(dataset) if dataset else None,
         settings=settings,
@@ -95,3 +95,36 @@ def status(folder: Path | None) -> None:
     lines = run_lines(Path("runs")) if folder is None else job_lines(penchant.read(folder))
     for line in lines:
         say(line)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("url")
+def push(run: Path, url: str) -> None:
+    """Copy the finished jobs of RUN to URL, such as s3://bucket/run; what is there stays."""
+    from penchant_tools.copies import push
+
+    sent, count = push(run, url)
+    say(f"{url}: {sent} of {count} files sent, the others were there")
+
+
+@click.command()
+@click.argument("url")
+@click.argument("run", type=click.Path(path_type=Path))
+def pull(url: str, run: Path) -> None:
+    """Copy a run that was pushed to URL into the folder RUN; checksums are compared."""
+    from penchant_tools.copies import pull
+
+    received, count = pull(url, run)
+    say(f"{run}: {received} of {count} files received, the others were there")
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+def archive(run: Path, file: Path | None) -> None:
+    """Write the finished jobs of RUN to a zip FILE to publish, with checksums and metadata."""
+    from penchant_tools.archive import archive
+
+    file = file or run.absolute().with_name(f"{run.absolute().name}.zip")
+    say(f"{file}: {archive(run, file)} files")

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penchant.components.hookspecs import hookimpl
+from penchant.results.records import accuracy_text
 from penchant_numerics.rounding import counted
 
 from penchant_tools.bars import Bars, is_watched
@@ -95,6 +96,9 @@ class Display:
         self._tell(f"  {_clock()}{result.status:6} {count} {facts}")
         if result.error:
             self._tell(f"         {result.error}")
+        accuracy = result.record.get("accuracy")
+        if accuracy:
+            self._tell(f"         network: {accuracy_text(accuracy)}")
         self._warn(result.warnings)
         if result.status == "done" and self._lines and self._verbose:
             self._found(result, job.id, declared=job.record["about"])

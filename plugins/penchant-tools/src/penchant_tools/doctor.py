@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,7 @@ from penchant.plugins.discovery import Plugins, kernel_version
 from penchant_tools.orders import wrong_operations
 from penchant_tools.refusals import tried
 
-SAMPLES = 3  # that derivatives are tried on
-STEP = 1e-6  # of differences, in double precision
-TOLERANCE = 1e-4  # relative
-NOTHING = 1e-8  # numbers below it are those of rounding
-POINTS = 3  # where a derivative may be wrong: differences are, where they cross a kink
-LONGEST = 120  # characters of what torch says
 LONGEST_TRY = 0.5  # seconds that a probe is tried for
-SECOND = "second derivatives"
 # Layers by the name of their class, and what becomes of them where second derivatives are taken.
 LAYER_NOTES = {
     "Dropout": "drops nothing: networks are measured in evaluation mode",
@@ -210,6 +202,7 @@ class _Diagnosis:
         self.network: Any = None
         self.refused: set[str] = set()  # axes whose component cannot be used here
         self.failing: dict[str, str] = {}  # derivatives that do not work, and why
+        self.samples: Any = None  # some inputs that are numbers; None: there are no data
         self.tokens: Any = None  # some inputs that are whole numbers; None: inputs are not
         self.positions: int | None = None  # of a sequence with a label each
 
@@ -226,6 +219,7 @@ class _Diagnosis:
     def check_data(self, table: Mapping[str, Any]) -> Iterator[CheckResult]:
         """Load samples and say what they are."""
         import torch
+        from penchant_numerics.derivative_trials import SAMPLES
 
         options = dict(table)
         name = options.pop("name")
@@ -246,6 +240,8 @@ class _Diagnosis:
         self.positions = data.positions
         if data.has_tokens:
             self.tokens = data.train.inputs[:SAMPLES]
+        else:
+            self.samples = data.train.inputs[:SAMPLES].float()
         labels = f"{data.classes} classes" if data.classes else "labels that are numbers"
         size = " x ".join(map(str, self.shape))
         train, test = len(data.train.inputs), len(data.test.inputs)
@@ -255,6 +251,13 @@ class _Diagnosis:
 
     def check_network(self, table: Mapping[str, Any]) -> Iterator[CheckResult]:
         """Draw a network, and try what probes do to it."""
+        from penchant_numerics.derivative_trials import (
+            KINK,
+            SECOND,
+            TRIALS,
+            problem_of,
+            random_points,
+        )
         from penchant_numerics.isolation import without_torchs_own_warnings
         from penchant_numerics.safety import safe
 
@@ -266,7 +269,8 @@ class _Diagnosis:
             shape = tuple(self.shape)
             bound = BoundArchitecture(component, name, shape, self.outputs, seed=0)
             example = None if self.tokens is None else self.tokens[:1]
-            bound.check(example=example, positions=self.positions)
+            samples = self.samples if self.tokens is None else self.tokens
+            bound.check(example=example, positions=self.positions, samples=samples)
             network = bound(0)
         except Error as error:
             self.refused.add("architecture")
@@ -279,20 +283,22 @@ class _Diagnosis:
         yield from _layers(network)
         # As probes prepare it before they differentiate twice.
         prepared = safe(network)
-        attempts = ATTEMPTS
+        trials = TRIALS
+        points = random_points(self.shape) if self.tokens is None else [self.tokens]
         if self.tokens is not None:
             yield CheckResult(
                 "derivatives in the input", f"none: it takes tokens; {FROM_EMBEDDING}"
             )
-            attempts = {SECOND: _double_backward}
+            trials = {SECOND: TRIALS[SECOND]}
         with without_torchs_own_warnings():
-            for what, attempt in attempts.items():
-                problem = _problem(attempt, prepared, self.shape, self.tokens)
-                if problem:
+            for what, trial in trials.items():
+                problem = problem_of(trial, prepared, points)
+                well = problem in ("", KINK)
+                if not well:
                     self.failing[what] = problem
-                yield CheckResult(what, problem or "works", well=not problem)
+                yield CheckResult(what, problem or "works", well=well)
             if self.tokens is None:
-                yield from _orders(prepared, self.shape)
+                yield from _orders(prepared, points[0])
 
     def check_probes(self) -> Iterator[CheckResult]:
         """Which probes can measure it, in three forms, and why not the others."""
@@ -325,6 +331,8 @@ class _Diagnosis:
             refused = self._refusal_of_both(name, cls, folder, module)
             trained = "no" if refused else "yes"
             reason_shown = reason or refused
+        if not reason_shown and self.has_dataset and not cls.has_axis("dataset"):
+            reason_shown = "without the dataset, which it does not take"
         return _row("no" if reason else "yes", narrow, trained, reason_shown)
 
     def _refusal_of_both(
@@ -402,6 +410,8 @@ class _Diagnosis:
             if axis in self.refused:
                 return f"{what}, and this one cannot be used"
             return what
+        from penchant_numerics.derivative_trials import SECOND
+
         # Curvature is the role whose estimators differentiate twice.
         twice = "second-derivatives" in needs or "curvature" in cls.roles
         if SECOND in self.failing and twice:
@@ -435,29 +445,23 @@ def _first_sentence(text: str) -> str:
     return line
 
 
-def _orders(network: Any, shape: tuple[int, ...]) -> Iterator[CheckResult]:
+def _orders(network: Any, inputs: Any) -> Iterator[CheckResult]:
     """Operations that some order of differentiation gets wrong, without torch saying so."""
+    from penchant_numerics.derivative_trials import shortened
+
     copied = copy.deepcopy(network).double()
     try:
-        wrong = wrong_operations(copied, _samples(shape, 0))
+        wrong = wrong_operations(copied, inputs)
     except Exception as error:  # whatever a network raises where its calls are recorded
         kind = type(error).__name__
-        yield CheckResult(
-            "orders of differentiation", f"not tried: {kind}: {_shortened(str(error))}"
-        )
+        what = shortened(str(error))
+        yield CheckResult("orders of differentiation", f"not tried: {kind}: {what}")
         return
     for order, problems in wrong.items():
         problems_found = [f"{name} {problem}" for name, problem in problems.items()]
         listed = "; ".join(problems_found)
         text = f"{listed}; two backward passes are right" if problems_found else "works"
         yield CheckResult(order, text)
-
-
-def _samples(shape: tuple[int, ...], seed: int) -> Any:
-    import torch
-
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    return torch.randn(SAMPLES, *shape, generator=generator, device="cpu", dtype=torch.float64)
 
 
 def _layers(network: Any) -> Iterator[CheckResult]:
@@ -477,126 +481,3 @@ def _layers(network: Any) -> Iterator[CheckResult]:
         yield CheckResult(f"{count} x {kind}", notes[0])
     if in_place:
         yield CheckResult(f"{in_place} in-place activations", "are done out of place")
-
-
-def _problem(
-    attempt: Callable[..., Any], network: Any, shape: tuple[int, ...], tokens: Any = None
-) -> str:
-    """What goes wrong with a derivative; empty where it works and its number is right."""
-    problem = ""
-    for point in range(POINTS):
-        inputs = _samples(shape, point) if tokens is None else tokens
-        # In double precision, and on a copy: what is tried leaves nothing behind.
-        copied = copy.deepcopy(network).double()
-        try:
-            value, expected = (float(number) for number in attempt(copied, inputs))
-        except Exception as error:  # torch says in many ways that it cannot
-            kind = type(error).__name__
-            return f"{kind}: {_shortened(str(error))}"
-        if math.isclose(value, expected, rel_tol=TOLERANCE, abs_tol=NOTHING):
-            return ""
-        # torch gives some second derivatives without a word, and wrong.
-        problem = f"wrong, and torch does not say so: {value:.6g}, by differences {expected:.6g}"
-    return problem
-
-
-def _shortened(text: str) -> str:
-    """The first sentence of what a library says."""
-    line, _, _ = text.strip().partition("\n")
-    if len(line) <= LONGEST:
-        return line
-    return f"{line[:LONGEST]}..."
-
-
-def _loss(network: Any, inputs: Any) -> Any:
-    return network(inputs).square().sum()
-
-
-def _gradients(network: Any, inputs: Any) -> tuple[Any, Any]:
-    """The derivative along a direction of the inputs."""
-    import torch
-
-    direction = torch.ones_like(inputs)
-    leaf = inputs.clone().requires_grad_()
-    loss = _loss(network, leaf)
-    (gradient,) = torch.autograd.grad(loss, leaf)
-    slope = (gradient * direction).sum()
-    return slope, _difference(network, inputs, direction)
-
-
-def _difference(network: Any, inputs: Any, direction: Any) -> float:
-    """The same by differences."""
-    import torch
-
-    step = STEP * direction
-    with torch.no_grad():
-        above = _loss(network, inputs + step)
-        below = _loss(network, inputs - step)
-    return float(above - below) / (2 * STEP)
-
-
-def _forward_mode(network: Any, inputs: Any) -> tuple[Any, Any]:
-    """The same in forward mode."""
-    import torch
-
-    direction = torch.ones_like(inputs)
-    outputs, tangent = torch.func.jvp(network, (inputs,), (direction,))[:2]
-    slope = 2 * (outputs * tangent).sum().detach()
-    return slope, _difference(network, inputs, direction)
-
-
-def _double_backward(network: Any, inputs: Any) -> tuple[Any, Any]:
-    """The curvature along a direction of the parameters, of length one."""
-    import torch
-
-    parameters = [each for each in network.parameters() if each.requires_grad]
-    # Each parameter moves a little only: few kinks of activations and pooling are near enough.
-    count = sum(each.numel() for each in parameters)
-    share = 1.0 / math.sqrt(count)
-
-    def slope(create_graph: bool) -> Any:
-        gradients = torch.autograd.grad(
-            _loss(network, inputs), parameters, create_graph=create_graph, allow_unused=True
-        )
-        return share * sum(gradient.sum() for gradient in gradients if gradient is not None)
-
-    seconds = torch.autograd.grad(slope(True), parameters, allow_unused=True)
-    derivative = share * sum(second.sum() for second in seconds if second is not None)
-    # The slope a little further along, and a little before.
-    slopes = []
-    for step in (STEP, -2 * STEP):
-        with torch.no_grad():
-            for parameter in parameters:
-                parameter += step * share
-        slopes.append(float(slope(False)))
-    above, below = slopes
-    return derivative, (above - below) / (2 * STEP)
-
-
-def _vmapped(network: Any, inputs: Any) -> tuple[Any, Any]:
-    """Gradients of every sample at once, beside one by one."""
-    import torch
-
-    parameters = {name: each.detach() for name, each in network.named_parameters()}
-
-    def slope(values: Any, sample: Any) -> Any:
-        outputs = torch.func.functional_call(network, values, (sample[None],))
-        return outputs.square().sum()
-
-    gradient = torch.func.grad(slope)
-    of_all = torch.func.vmap(gradient, in_dims=(None, 0))
-    together = of_all(parameters, inputs)
-    one_by_one = [gradient(parameters, sample) for sample in inputs]
-    total = sum(float(each.sum()) for each in together.values())
-    expected = 0.0
-    for gradients in one_by_one:
-        expected += sum(float(each.sum()) for each in gradients.values())
-    return total, expected
-
-
-ATTEMPTS = {
-    "gradients": _gradients,
-    SECOND: _double_backward,
-    "forward mode": _forward_mode,
-    "samples side by side (vmap)": _vmapped,
-}

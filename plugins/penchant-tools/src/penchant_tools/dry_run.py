@@ -13,6 +13,7 @@ from penchant_numerics.rounding import counted
 
 from penchant_tools.forecast import forecast
 from penchant_tools.planning import plan
+from penchant_tools.power import could_see
 
 
 def print_forecast(
@@ -36,6 +37,6 @@ def print_forecast(
     counts = f"{counted(predicted.jobs, 'job')}, {predicted.done} already done"
     title = planned.experiment.settings.title or where
     say(f"{title}: {counts} -> {folder} (dry run)")
-    for line in predicted.lines():
+    for line in [*predicted.lines(), *could_see(chosen)]:
         say(line)
     return bool(predicted.planned or predicted.done)

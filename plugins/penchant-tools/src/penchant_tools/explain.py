@@ -118,6 +118,7 @@ def _probe(cls: type[Probe]) -> list[str]:
         *_section("Estimators", _pairs(roles)),
         *_section("Datasets and architectures it calls", list(cls.uses)),
         *_section("Quantities", _pairs(cls.quantities)),
+        *_section("Tables", _pairs(cls.tables)),
         *_section("Arrays", _pairs(cls.arrays)),
         *_section("Presets", _pairs(presets)),
     ]

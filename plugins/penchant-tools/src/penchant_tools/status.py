@@ -14,13 +14,26 @@ from penchant_numerics.rounding import counted
 
 def run_lines(folder: Path) -> Iterator[str]:
     """A line for every run folder below a folder, the newest first."""
-    records = sorted(folder.glob("*/run.json"), key=lambda path: -path.stat().st_mtime)
+    found = [path for path in folder.glob("*/run.json") if path.is_file()]
+    records = sorted(found, key=lambda path: -path.stat().st_mtime)
     if not records:
         raise penchant.Error(f"there is no run folder in {folder}")
     for record in records:
-        moment = datetime.datetime.fromtimestamp(record.stat().st_mtime)
-        run = penchant.read(record.parent)
-        yield f"{record.parent}  {moment:%Y-%m-%d %H:%M}  {_counts(run)}  {run.title}"
+        try:
+            run = penchant.read(record.parent)
+            yield f"{record.parent}  {_moment(record)}  {_counts(run)}  {run.title}"
+        except penchant.Error as error:
+            # One that cannot be read does not hide the others.
+            yield f"{record.parent}  cannot be read: {error}"
+
+
+def _moment(path: Path) -> str:
+    """When a file was written."""
+    try:
+        moment = datetime.datetime.fromtimestamp(path.stat().st_mtime)
+    except (ValueError, OverflowError, OSError):  # a file may come with any date
+        return "at an unknown time"
+    return f"{moment:%Y-%m-%d %H:%M}"
 
 
 def job_lines(run: Run) -> Iterator[str]:

@@ -65,10 +65,10 @@ class CrossClass(penchant.Probe):
         "outliers-cross": "eigenvalues of these samples' G in front of the largest gap after "
         "2 C + 1 to 2 C^2 of them; C (C - 1) are expected",
         "outliers-cross-gap": "ratio of the eigenvalues of these samples on its two sides",
-        "outliers-to-bulk": "mean eigenvalue of G_class over the mean of within-average, of these "
-        "samples; null: untrained networks",
-        "mini-bulk-to-bulk": "mean eigenvalue of G_cross over the mean of within-average, of these "
-        "samples; null: untrained networks",
+        "outliers-to-bulk": "mean eigenvalue of G_class over Tr G_within, of these samples; null: "
+        "untrained networks",
+        "mini-bulk-to-bulk": "mean eigenvalue of G_cross over Tr G_within, of these samples; null: "
+        "untrained networks",
         "class-share": "share of the C leading eigenvectors of these samples' G in the span of the "
         "class means; null: means of permuted classes",
         "largest-gauss-newton": "largest eigenvalue of G",
@@ -77,6 +77,15 @@ class CrossClass(penchant.Probe):
         "loss": "mean loss on these samples; null: the best constant outputs",
         "{split}-accuracy": "accuracy of the network on these samples",
     }
+    headline = penchant.Headline(
+        "class-share",
+        above="The leading eigenvectors of the curvature lie in the span of the class means "
+        "more than for permuted classes, share",
+        below="The leading eigenvectors of the curvature lie in the span of the class means "
+        "less than for permuted classes, share",
+        neither="The leading eigenvectors of the curvature do not lie in the span of the class "
+        "means significantly more than for permuted classes, share",
+    )
     arrays = {
         "eigenvalues-class": "of G_class (C), descending",
         "eigenvalues-cross": "of G_cross (C (C - 2))",

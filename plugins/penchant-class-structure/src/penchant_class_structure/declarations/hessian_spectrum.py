@@ -88,8 +88,8 @@ class HessianSpectrum(penchant.Probe):
     Of sequences with a loss at every position the mean is over positions and errors are over
     sequences; beyond 1,000 positions x classes the trace of G uses labels that the network samples.
 
-    Where labels are numbers, `per_class` is the number of samples altogether. A loss of one's own
-    must be convex in the outputs for $G$, which is checked on the samples.
+    For regression, `per_class` counts all samples. A loss of one's own must be convex in the
+    outputs for $G$, which is checked on the samples.
 
     Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR
     2020, figures 3, 4, 14, 16 and 17. Log densities are densities in the logarithm: the factor

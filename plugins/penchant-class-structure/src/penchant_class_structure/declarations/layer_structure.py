@@ -53,6 +53,14 @@ class LayerStructure(penchant.Probe):
         "over layers, on these samples; 0 at a stationary point",
         "loss": "mean loss on these samples; null: the best constant outputs",
     }
+    headline = penchant.Headline(
+        "separation-features",
+        above="Class means stand out from the features of the last layer, ratio of eigenvalues",
+        below="Class means stand out from the features of the last layer less than permuted "
+        "ones, ratio of eigenvalues",
+        neither="Class means do not stand out significantly from the features of the last layer, "
+        "ratio of eigenvalues",
+    )
     arrays = {
         "features": "eigenvalues of Ave h h^T, one row per layer, descending, padded with zeros",
         "features-class": "of its class component (layers, C)",

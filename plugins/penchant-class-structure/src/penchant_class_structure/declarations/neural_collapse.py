@@ -50,9 +50,12 @@ class NeuralCollapse(penchant.Probe):
         "permuted labels",
         "nc4": "last layer: share of samples whose nearest class mean is not the class the network "
         "gives; null: permuted labels",
-        "nc2-simplex-classifier": "nc2-simplex of the classifier's weights; null: in random order",
-        "nc2-norms-classifier": "nc2-norms of the classifier's weights; null: in random order",
-        "nc2-angles-classifier": "nc2-angles of the classifier's weights; null: in random order",
+        "nc2-simplex-classifier": "nc2-simplex of the classifier's rows, not centred; null: in "
+        "random order",
+        "nc2-norms-classifier": "nc2-norms of the classifier's rows, not centred; null: in "
+        "random order",
+        "nc2-angles-classifier": "nc2-angles of the classifier's rows, not centred; null: in "
+        "random order",
         "{split}-accuracy": "accuracy on these samples; null: the most frequent class",
     }
     arrays = {

@@ -34,21 +34,6 @@ COMPONENTS = (
 _DECADES = 1e-8  # of its maximum: where a density is cut off
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("class-share")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The leading eigenvectors of the curvature lie in the span of the class means "
-        "more than for permuted classes, share",
-        below="The leading eigenvectors of the curvature lie in the span of the class means "
-        "less than for permuted classes, share",
-        neither="The leading eigenvectors of the curvature do not lie in the span of the "
-        "class means significantly more than for permuted classes, share",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Leading eigenvalues, log spectra with knockouts (figure 5), components over panels (6)."""
     figures = {"eigenvalues": eigenvalues(result), "log-spectra": knockouts(result)}

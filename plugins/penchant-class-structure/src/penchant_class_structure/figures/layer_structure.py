@@ -24,20 +24,6 @@ COLUMNS = 8
 _SMALLEST = 1e-10  # of the largest value: smaller ones are rounding
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("separation-features")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Class means stand out from the features of the last layer, ratio of eigenvalues",
-        below="Class means stand out from the features of the last layer less than permuted "
-        "ones, ratio of eigenvalues",
-        neither="Class means do not stand out significantly from the features of the last "
-        "layer, ratio of eigenvalues",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """What changes with depth, knockouts (figures 7, 9, 13) and scree plots (8, 10)."""
     return {

@@ -7,6 +7,7 @@ import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, GREEN, GREY, ORANGE, captioned, log_ticks
+from penchant_numerics.significance import significant
 
 NAMES = {
     "nc1": "NC1: scatter within classes",
@@ -18,12 +19,12 @@ NAMES = {
 
 def headline(result: penchant.Result) -> str | None:
     """How many of the four measures are below their nulls, in one sentence."""
+    named = {"NC1": "nc1", "NC2": "nc2-simplex", "NC3": "nc3", "NC4": "nc4"}
+    measures = [result.quantities[name] for name in named.values()]
+    decided = significant([quantity.null_p_value for quantity in measures])
     below = []
-    for label, name in (("NC1", "nc1"), ("NC2", "nc2-simplex"), ("NC3", "nc3"), ("NC4", "nc4")):
-        quantity = result.quantities[name]
-        p = quantity.null_p_value
-        null = quantity.null
-        if null is not None and p is not None and p <= 0.01 and quantity.value < null:
+    for label, quantity, holds in zip(named, measures, decided):
+        if holds and quantity.null is not None and quantity.value < quantity.null:
             below.append(label)
     if not below:
         return "None of NC1 to NC4 is below its value for permuted labels: nothing has collapsed."

@@ -39,8 +39,7 @@ class CrossClassWeights:
     @property
     def classes(self) -> Tensor:
         """Weights w_c (C,), the sums over c' that are not c."""
-        sums = self.pairs.sum(1)
-        return sums - self.pairs.diagonal()
+        return self._off().sum(1)
 
     @property
     def counts(self) -> Tensor:
@@ -59,10 +58,12 @@ class CrossClassWeights:
 
     def across(self) -> Tensor:
         """Shares pi_{c,c'} (C, C) of a cross-class mean in the class mean; zero where c' is c."""
-        diagonal = torch.diag(self.pairs.diagonal())
-        off = self.pairs - diagonal
         sums = _positive(self.classes)
-        return off / sums[:, None]
+        return self._off() / sums[:, None]
+
+    def _off(self) -> Tensor:
+        """The weights (C, C) of c' that are not c: added up, these are no difference from w_c,c."""
+        return self.pairs - torch.diag(self.pairs.diagonal())
 
 
 def _positive(values: Tensor) -> Tensor:

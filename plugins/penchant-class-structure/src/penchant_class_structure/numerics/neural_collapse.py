@@ -59,15 +59,21 @@ def _variability(centred: Tensor, within: Tensor) -> float:
     return float((scatter.clamp(min=0) / sizes[nonzero].square()).sum())
 
 
-def geometry(vectors: Tensor) -> dict[str, float]:
-    """NC2 of vectors (C, d) around their mean: class means, or a classifier's rows."""
-    centred = vectors - vectors.mean(0)
-    norms = centred.norm(dim=1)
+def geometry(vectors: Tensor, *, centred: bool = True) -> dict[str, float]:
+    """NC2 of vectors (C, d): class means around their mean, or a classifier's rows as they are.
+
+    Args:
+        vectors: The vectors.
+        centred: Whether they are taken around their mean. The paper's figures 2 to 4 take class
+            means so, and the rows w_c of a classifier from the origin.
+    """
+    around = vectors - vectors.mean(0) if centred else vectors
+    norms = around.norm(dim=1)
     # a vector at the mean of all has no direction
     scale = vectors.norm(dim=1).max() * torch.finfo(vectors.dtype).eps
     if bool((norms <= scale).any()):
         return dict.fromkeys(MEASURES[1:], math.nan)
-    units = centred / norms[:, None]
+    units = around / norms[:, None]
     count = len(vectors)
     above = torch.triu_indices(count, count, offset=1, device=vectors.device)
     cosines = (units @ units.T)[above[0], above[1]]

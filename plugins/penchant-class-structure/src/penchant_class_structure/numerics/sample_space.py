@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import torch
 from penchant_numerics import memory
 from penchant_numerics.data import in_precision
-from penchant_numerics.determinism import check_deterministic
 from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.moments import accumulation_dtype
@@ -160,7 +159,6 @@ def _outputs(network: nn.Module, inputs: Tensor, batch: int | None) -> Tensor:
 
 
 def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleSpace:
-    check_deterministic(network, inputs)
     given = _outputs(network, inputs, batch)
 
     # features have what the matrix leaves of a budget that was set

@@ -156,7 +156,7 @@ def _measured(
     step.values["nc3"] = self_duality(last.without(None)[0], weight)
     step.errors["nc3"] = jackknife(replicates)
     step.nulls["nc3"] = np.array([self_duality(each, weight) for each in means[classifier][1:]])
-    for name, value in geometry(weight).items():
+    for name, value in geometry(weight, centred=False).items():
         step.values[f"{name}-classifier"] = value
     return step
 
@@ -249,7 +249,7 @@ def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[s
     measures = []
     for _ in range(_DRAWS):
         order = torch.randperm(len(entries), generator=generator, device="cpu")
-        measures.append(geometry(entries[order].reshape(weight.shape)))
+        measures.append(geometry(entries[order].reshape(weight.shape), centred=False))
     return measures
 
 
@@ -293,6 +293,7 @@ def _conventions(options: NeuralCollapse, layers: CollapseLayers) -> dict[str, s
         "features": "what a layer is given, mean over positions and uses",
         "last layer": f"{layers.classifier or '(the network)'}, whose output is the network's",
         "means": "around the mean of class means; deviations over classes divided by their number",
+        "classifier": "its rows as they are for nc2, as in the paper: not around their mean",
         "samples": f"{options.split}, {options.per_class or 'all'} of each class",
         "mode": "evaluation mode, running statistics of batch-norm",
         "null": f"labels permuted {options.permutations} times",

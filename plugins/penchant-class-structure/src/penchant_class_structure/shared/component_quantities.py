@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs, subspace_iteration
+from penchant_numerics.significance import p_value
 from penchant_numerics.spectra import Gap, largest_gap, share_in_span
-from penchant_numerics.statistics import NO_NULL, jackknife, null_of
+from penchant_numerics.statistics import NO_NULL, Null, jackknife, null_of
 from torch import Tensor
 
 from penchant_class_structure.declarations.cross_class import CrossClass
@@ -80,7 +83,10 @@ class Components:
         return float(values.clamp(min=0).sum())
 
     def ratio(self, component: str) -> float | None:
-        """The mean eigenvalue of a component over the bulk; None where one of them is zero."""
+        """The mean eigenvalue of a component over Tr G_within; None where one of them is zero.
+
+        Both are means over samples, as G is: more of the same samples change nothing.
+        """
         within = float(self.by_class.sum())
         total = float(self.decomposition.space.traces.mean())
         empty = within <= _ROUNDING * total
@@ -88,9 +94,7 @@ class Components:
         if empty or not rank:
             return None
 
-        # of both, an eigenvalue's mean
-        bulk = float(self.within_average.mean())
-        return self.trace(component) / rank / bulk
+        return self.trace(component) / rank / within
 
 
 def component_quantities(
@@ -145,12 +149,31 @@ def _quantity(
     value: float, contributions: Tensor | None, null: list[float], labels: Tensor
 ) -> penchant.Quantity:
     """A number of these samples: with its error where contributions are known, else exact."""
-    null_fields = null_of(null) if null else NO_NULL
+    null_fields = _same_samples(value, null) if null else NO_NULL
     # without contributions it is a number of these samples, and exact for them
     stderr = None if contributions is None else influence.stderr_of(contributions, labels)
     if stderr is None:
         return penchant.Quantity(value, exact=True, **null_fields)
     return penchant.Quantity(value, stderr=stderr, over=OVER, count=len(labels), **null_fields)
+
+
+def _same_samples(value: float, draws: list[float]) -> Null:
+    """The null of a positive number by permuted classes, or other networks, on the same samples.
+
+    Without an effect only these vary: the error over samples, which all of them share, does not
+    enter. Logarithms make what is skewed nearly normal.
+    """
+    fields = null_of(draws)
+    if len(draws) < 2:
+        return fields
+    values = np.array([value, *draws])
+    if values.max() <= 0:
+        return fields
+    # what is zero to rounding is all the same
+    positive = np.log(np.maximum(values, _ROUNDING * values.max()))
+    spread = positive[1:].std(ddof=1) * math.sqrt(1 + 1 / len(draws))
+    p = p_value(positive[0] - positive[1:].mean(), spread, len(draws) - 1)
+    return {**fields, "p": p}
 
 
 def _contributions(components: Components) -> dict[str, Tensor]:
@@ -162,16 +185,9 @@ def _contributions(components: Components) -> dict[str, Tensor]:
 def _ratio_contributions(
     components: Components, errors: dict[str, Tensor], component: str
 ) -> Tensor:
-    """Contributions to a ratio to the bulk, which is the mean over classes of within-average."""
-    decomposition = components.decomposition
-    C = decomposition.classes
-
-    # a sample shares the bulk of its class with all others of it
-    counts = decomposition.weights.counts.cpu().double()
-    of_class = counts[decomposition.labels.cpu()]  # (n,)
-    bulk = errors["within"] / (of_class * C)
+    """Contributions to a ratio to the bulk."""
     above = errors[component] / components.rank(component)
-    return influence.of_ratio(above, bulk)
+    return influence.of_ratio(above, errors["within"])
 
 
 def _permuted(
@@ -285,7 +301,7 @@ def attribution(
 
     # then the classes themselves
     share = _class_share(decomposition, leading)
-    null_fields = null_of(shares) if shares else NO_NULL
+    null_fields = _same_samples(share, shares) if shares else NO_NULL
     stderr, groups = _share_stderr(decomposition, leading)
     if stderr is None:
         of_share = penchant.Quantity(share, exact=True, **null_fields)

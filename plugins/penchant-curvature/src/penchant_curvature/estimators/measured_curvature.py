@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.determinism import NotDeterministicError, check_deterministic
+import torch
 from penchant_numerics.gauss_newton import LOSSES
+from penchant_numerics.linearisation import Outputs
 from penchant_numerics.losses import conventions
 from penchant_numerics.sequence_columns import (
     convex_columns,
@@ -12,7 +13,7 @@ from penchant_numerics.sequence_columns import (
     gauss_newton_columns,
     numbers_of,
 )
-from penchant_numerics.sequences import are_sequences
+from penchant_numerics.sequences import IGNORED, are_sequences
 from torch import Tensor, nn
 
 from penchant_curvature.declarations import Curvature, Factored
@@ -22,7 +23,7 @@ from penchant_curvature.numerics.layer_operators import (
     kronecker_operators,
 )
 from penchant_curvature.numerics.linear_layers import Coverage, coverage
-from penchant_curvature.numerics.moment_sums import IndefiniteError
+from penchant_curvature.numerics.moment_sums import IndefiniteError, UnreachedError
 
 Data = tuple[Tensor, Tensor | None]  # inputs and labels
 
@@ -31,15 +32,17 @@ def by_columns(
     options: Curvature, context: penchant.Context, network: nn.Module, data: Data, *, columns: str
 ) -> LayerOperators:
     """Curvature as a sum of outer products of gradients: every parameter is represented."""
-    _check_network(network, data)
     loss = loss_of(options, context, data[1])
     empirical = columns == "empirical"
-    if are_sequences(data[1]):
+    data, _ = _without_ignored(data, loss)
+    if has_positions(network, data):
         network, data = _of_sequences(context, network, data, loss, empirical=empirical)
         loss, columns = "squared-error", "gauss-newton"
     elif loss not in LOSSES:
         network, data = _of_own_loss(network, data, loss, empirical=empirical)
         loss = "squared-error"
+    elif empirical and loss == "cross-entropy":
+        _check_classes(options, data[1])
     covered = coverage(network, data[0])
     return column_operators(
         network,
@@ -63,9 +66,14 @@ def by_factors(
     by_class: bool,
 ) -> LayerOperators:
     """Kronecker factors, with errors independent of inputs inside groups (n,) of samples."""
-    _check_network(network, data)
     loss = loss_of(options, context, data[1])
-    if are_sequences(data[1]):
+    data, chosen = _without_ignored(data, loss)
+    groups = groups if chosen is None else groups[chosen]
+    if has_positions(network, data):
+        if by_class:
+            raise penchant.Error(
+                f"{options.name} needs one class per sample, found outputs at every position"
+            )
         network, data = _of_sequences(context, network, data, loss)
         loss = "squared-error"
     elif loss not in LOSSES:
@@ -87,8 +95,38 @@ def by_factors(
             by_class=by_class,
             positions=options.positions,
         )
-    except IndefiniteError as error:
+    except (IndefiniteError, UnreachedError) as error:
         raise penchant.Error(f"{options.name}: {error}") from None
+
+
+def _without_ignored(data: Data, loss: str) -> tuple[Data, Tensor | None]:
+    """Samples without those whose one label cross-entropy ignores; and which these are, if any."""
+    inputs, labels = data
+    if labels is None or labels.dim() != 1 or labels.is_floating_point() or loss != "cross-entropy":
+        return data, None
+    chosen = labels != IGNORED
+    if bool(chosen.all()):
+        return data, None
+    if not bool(chosen.any()):
+        raise penchant.Error(f"all {len(labels)} labels are {IGNORED}, which are ignored")
+    return (inputs[chosen], labels[chosen]), chosen
+
+
+def has_positions(network: nn.Module, data: Data) -> bool:
+    """Whether the loss is a mean over positions: the network has outputs at each of them."""
+    if are_sequences(data[1]):
+        return True
+    return len(Outputs(network).sample_shape(data[0])) > 1
+
+
+def _check_classes(options: Curvature, labels: Tensor | None) -> None:
+    if labels is not None and (labels.is_floating_point() or labels.dim() != 1):
+        described = f"{tuple(labels.shape)} of {str(labels.dtype).removeprefix('torch.')}"
+        raise penchant.Error(
+            f"{options.name} needs one class per sample with cross-entropy, found labels "
+            f"{described}; "
+            "ggn and kfac need none"
+        )
 
 
 def _of_own_loss(
@@ -121,7 +159,14 @@ def _of_sequences(
     With half the squared error, the curvature of such a network is that of the sequences.
     """
     inputs, labels = data
-    assert labels is not None  # `are_sequences` saw them
+    if labels is None or not are_sequences(labels):
+        # all positions count, and labels do not matter
+        shape = Outputs(network).sample_shape(inputs)
+        labels = torch.zeros(len(inputs), shape[0], device=inputs.device, dtype=torch.int64)
+        if empirical:
+            raise penchant.Error(
+                "the empirical Fisher of sequences needs one class for each position"
+            )
     samples = (inputs, labels)
     numbers = numbers_of(inputs)
     if loss not in LOSSES:
@@ -139,16 +184,6 @@ def _of_sequences(
     columns, convention = gauss_newton_columns(network, samples, loss=loss, generator=generator)
     context.conventions["curvature: columns"] = convention
     return columns, (numbers, None)
-
-
-def _check_network(network: nn.Module, data: Data) -> None:
-    """Samples must not mix and nothing may be sampled: gradients are taken sample by sample."""
-    try:
-        check_deterministic(network, data[0])
-    except NotDeterministicError as error:
-        raise penchant.Error(
-            f"curvature needs a network that is a function of one sample: {error}"
-        ) from error
 
 
 def loss_of(options: Curvature, context: penchant.Context, labels: Tensor | None = None) -> str:

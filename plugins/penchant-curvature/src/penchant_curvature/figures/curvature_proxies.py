@@ -34,19 +34,6 @@ MARKERS = "o^x+sd"
 WITHOUT_EXACT = "The exact Gauss-Newton matrix did not fit into memory, so nothing is compared."
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("cfac-better")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="CFAC is nearer to the Gauss-Newton matrix than KFAC, share of layers",
-        below="KFAC is nearer to the Gauss-Newton matrix than CFAC, share of layers",
-        neither="No significant difference between KFAC and CFAC, share of layers where "
-        "CFAC is nearer",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """All figures the result has arrays for."""
     figures = {

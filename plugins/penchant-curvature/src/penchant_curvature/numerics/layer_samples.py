@@ -194,8 +194,10 @@ def _loss_gradient(outputs: Tensor, labels: Tensor, loss: str) -> Tensor:
     """Gradient (n, C) of each sample's loss in its outputs, with labels as trainings have them."""
     classes = outputs.shape[1]
     if loss == "cross-entropy":
-        hot = functional.one_hot(labels.long(), classes)
-        return outputs.softmax(1) - hot.to(outputs.dtype)
+        # p - 1 of the label is minus the sum of the others, which does not cancel
+        label = labels.long()[:, None]
+        others = outputs.softmax(1).scatter(1, label, 0.0)
+        return others.scatter(1, label, -others.sum(1, keepdim=True))
 
     # classes are unit vectors, or signs where there is one output
     if not labels.is_floating_point():

@@ -24,6 +24,10 @@ POSITIONS = ("expand", "reduce")
 _TOGETHER = 2048  # errors that are multiplied at once, or more where a sample has more
 
 
+class UnreachedError(ValueError):
+    """A layer that runs, and whose outputs the network's do not depend on differentiably."""
+
+
 class IndefiniteError(ValueError):
     """Blocks between layers that no positive matrix has."""
 
@@ -227,6 +231,9 @@ class LayerSums:
         if self.measured.joined:
             inputs, errors = self._joining(order)
         H = [self.H[group].div_(self._count(group)) for group in groups]
+        if len(self.Delta) < len(groups):
+            hint = "let forward compute without detach and no_grad, from this layer to the outputs"
+            raise UnreachedError(f"no gradient reaches the layer {name!r}; {hint}")
         Delta = [self.Delta[group] for group in groups]
 
         # a bias is one more input

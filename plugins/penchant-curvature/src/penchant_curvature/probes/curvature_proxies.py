@@ -12,7 +12,7 @@ import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.losses import convex_hessians
 from penchant_numerics.sequences import IGNORED, are_sequences
-from penchant_numerics.statistics import Null, jackknife, null_of
+from penchant_numerics.statistics import NO_NULL, Null, jackknife, null_of
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
@@ -323,8 +323,10 @@ def _quantities(
 
     # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
-        better = _better(arrays["layer-error-kfac"] - arrays["layer-error-cfac"])
-        quantities["cfac-better"] = _of_samples(better.mean(), _coin(better))
+        kfac = arrays["layer-error-kfac"]
+        better = _better(kfac - arrays["layer-error-cfac"])
+        null = _permuted_better(better, kfac, nulls.get("cfac"))
+        quantities["cfac-better"] = _of_samples(better.mean(), null)
     return quantities
 
 
@@ -368,20 +370,21 @@ def _groups(shards: Shards, key: str) -> Tensor | None:
     return _rows(shards, f"{key}-groups")
 
 
-def _coin(better: Tensor) -> Null:
-    """The null of a share of layers: each is better or worse by chance."""
-    from scipy import stats  # here, because it takes a second to load
+def _permuted_better(better: Tensor, kfac: Tensor, cfac: Tensor | None) -> Null:
+    """The null of a share of layers: CFAC with permuted classes, which has as many groups.
 
-    if not len(better) or not bool(torch.isfinite(better).all()):
-        return {"null": 0.5, "null_spread": None, "null_stderr": None}
-    layers = len(better)
-    wins = int(better.sum())
-    return {
-        "null": 0.5,
-        "null_spread": 0.5 / layers**0.5,
-        "null_stderr": None,
-        "p": float(stats.binomtest(wins, layers).pvalue),
-    }
+    More groups alone make it better in nearly all layers, so half is no null.
+
+    Args:
+        better: By layer, as of `_better`.
+        kfac: KFAC's errors (layers,).
+        cfac: CFAC's with permuted classes (layers, permutations).
+    """
+    known = cfac is not None and len(better) and bool(torch.isfinite(better).all())
+    if cfac is None or not known or not cfac.shape[1] or not bool(torch.isfinite(cfac).all()):
+        return NO_NULL
+    shares = [float(_better(kfac - permuted).mean()) for permuted in cfac.T.to(kfac)]
+    return null_of(shares, value=float(better.mean()))
 
 
 def _of_samples(value: Tensor, null: Null) -> penchant.Quantity:

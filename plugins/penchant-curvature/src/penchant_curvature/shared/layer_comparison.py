@@ -31,6 +31,7 @@ from penchant_curvature.numerics.column_bytes import TooLargeError
 from penchant_curvature.numerics.columns import LARGEST
 from penchant_curvature.numerics.layer_operators import ALL
 from penchant_curvature.numerics.linear_layers import coverage
+from penchant_curvature.numerics.moment_sums import UnreachedError
 
 EXACT = "ggn"  # the estimator that the others are compared with; its numbers are called exact
 BY_CLASS = "cfac"  # the estimator whose factors are of classes of samples
@@ -144,6 +145,8 @@ def _compared(context: penchant.Context, layer: str) -> tuple[dict[str, Compared
         except TooLargeError as error:
             absent[name] = str(error)
             continue
+        except UnreachedError as error:
+            raise penchant.Error(str(error)) from None
 
         # pairs are found once: eigenvalues, gaps and overlaps need them
         generator = context.generator("leading", layer, _of(name))

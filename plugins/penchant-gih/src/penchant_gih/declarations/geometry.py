@@ -72,6 +72,15 @@ class AverageGeometry(penchant.Probe):
         "rank-over-scrambled": "for a trained network: effective rank over that of the same "
         "gradients with scrambled phases; null: another scrambling",
     }
+    headline = penchant.Headline(
+        "low-frequencies",
+        above="The network is more sensitive to low input frequencies than an isotropic one, "
+        "share of the trace in waves of eight pixels or longer",
+        below="The network is less sensitive to low input frequencies than an isotropic one, "
+        "share of the trace in waves of eight pixels or longer",
+        neither="No significant preference for low or high frequencies, share of the trace in "
+        "waves of eight pixels or longer",
+    )
     arrays = {
         "geometry": "G; not stored for more than 4096 inputs and fewer networks than inputs",
         "eigenvalues": "of G, descending",
@@ -132,6 +141,12 @@ class GeometryEvolution(penchant.Probe):
         "leading": "dimension of that subspace",
         "label-effect": "|Delta - Delta with permuted labels|^2 / |Delta|^2",
     }
+    headline = penchant.Headline(
+        "corr-gsg",
+        above="At the start of training the geometry changes along G S G",
+        below="At the start of training the geometry changes against G S G",
+        neither="The change of the geometry is not significantly aligned with G S G",
+    )
     arrays = {
         "evolution": "Delta, at the last width or step",
         "label-difference": "Delta minus Delta with permuted labels, the same networks",
@@ -217,6 +232,12 @@ class GeometryTraining(penchant.Probe):
         "test-accuracy": "accuracy on test samples at the last step",
         "path-length": "sum of velocities; missing if one of them is",
     }
+    headline = penchant.Headline(
+        "peak-corr-gsg",
+        above="The geometry aligns with G S G during training",
+        below="The geometry turns away from G S G during training",
+        neither="The geometry does not align with G S G significantly",
+    )
     arrays = {
         "steps": "steps of training",
         "corr-s": "Corr(G_t, S)",
@@ -340,6 +361,12 @@ class InputCurvature(penchant.Probe):
         "corr-g": "Corr of the mean Hessian with G_t at the last step",
         "second-share": "norm of E[l' Hess_x f] over that of the whole, at the last step",
     }
+    headline = penchant.Headline(
+        "corr-g",
+        above="The curvature of the loss in the input follows the geometry of the network",
+        below="The curvature of the loss in the input turns against the geometry of the network",
+        neither="The curvature of the loss in the input does not follow the geometry significantly",
+    )
     arrays = {
         "steps": "steps of training",
         "corr-g": "Corr of the mean Hessian with G_t, inner products of different networks only",

@@ -57,6 +57,14 @@ class DirectionGeneralization(FromGeometry):
         "drop": "mean test accuracy over the leading half of the indices minus the trailing half",
         "rank-correlation": "Spearman correlation of test accuracy with minus the index",
     }
+    headline = penchant.Headline(
+        "drop",
+        above="Networks generalise better if a preferred direction determines the labels, "
+        "difference in test accuracy",
+        below="Networks generalise worse if a preferred direction determines the labels, "
+        "difference in test accuracy",
+        neither="Preferred and other directions make no significant difference in test accuracy",
+    )
     arrays = {
         "indices": "eigen-indices",
         "train-accuracy": "accuracy on training samples, by index",
@@ -200,14 +208,24 @@ class FeatureElimination(FromGeometry):
         "advantage": "mean test accuracy minus that with random directions, over all counts but "
         "the first"
     }
+    headline = penchant.Headline(
+        "advantage",
+        above="Removing the least sensitive directions costs less accuracy than removing random"
+        " ones",
+        below="Removing the least sensitive directions costs more accuracy than removing random"
+        " ones",
+        neither="No significant difference between removing the least sensitive directions and "
+        "random ones",
+    )
+    tables = {
+        "test-accuracy[removed]": "accuracy on test samples without so many directions",
+        "random-removed[removed]": "random directions of equal explained variance",
+        "random-test-accuracy[removed]": "accuracy on test samples without those",
+        "advantage[removed]": "test accuracy minus that with random directions, in pairs of the "
+        "same initial network and test samples",
+    }
     arrays = {
         "removed": "number of directions removed",
-        "test-accuracy": "accuracy on test samples without them",
-        "random-removed": "random directions of equal explained variance",
-        "random-test-accuracy": "accuracy on test samples without those",
-        "advantage": "test accuracy minus that with random directions, by count, in pairs of the "
-        "same initial network and test samples",
-        "advantage-df": "degrees of freedom of its error",
         "explained": "share of the trace of S that was removed",
     }
     presets = {
@@ -250,13 +268,20 @@ class SamplePruning(FromGeometry):
     target = "penchant_gih.probes.sample_pruning:run"
     figures = "penchant_gih.figures.sample_pruning:draw"
     quantities = {"advantage": "mean test accuracy minus that of random pruning, over fractions"}
+    headline = penchant.Headline(
+        "advantage",
+        above="Pruning by this score costs less accuracy than random pruning",
+        below="Pruning by this score costs more accuracy than random pruning",
+        neither="No significant difference between pruning by this score and random pruning",
+    )
+    tables = {
+        "test-accuracy[fraction]": "accuracy on test samples, lowest scores removed",
+        "random-test-accuracy[fraction]": "accuracy on test samples, random samples removed",
+        "advantage[fraction]": "test accuracy minus that of random pruning, in pairs of the same "
+        "initial network and test samples",
+    }
     arrays = {
         "fractions": "share of every class that was removed",
-        "test-accuracy": "accuracy on test samples, lowest scores removed",
-        "random-test-accuracy": "accuracy on test samples, random samples removed",
-        "advantage": "test accuracy minus that of random pruning, by fraction, in pairs of the "
-        "same initial network and test samples",
-        "advantage-df": "degrees of freedom of its error",
         "scores": "of every training sample, in the order of the dataset",
     }
     presets = {
@@ -310,6 +335,13 @@ class DecisionPlane(FromGeometry):
         "worst-aligned-test-accuracy": "on test samples, in the plane of the largest second "
         "index; null: one axis of the plane alone",
     }
+    headline = penchant.Headline(
+        "worst-aligned-test-accuracy",
+        above="Along the least preferred direction accuracy is above that of one axis alone",
+        below="Along the least preferred direction accuracy is below that of one axis alone",
+        neither="Along the least preferred direction accuracy does not differ significantly from "
+        "that of one axis alone",
+    )
     arrays = {
         "seconds": "eigen-index of each plane's second direction",
         "eigenvalues": "of that direction",

@@ -11,21 +11,6 @@ from penchant_gih.shared.matrix import draw_matrix
 SHOWN = 10  # directions at either end
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("low-frequencies")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The network is more sensitive to low input frequencies than an isotropic one, "
-        "share of the trace in waves of eight pixels or longer",
-        below="The network is less sensitive to low input frequencies than an isotropic one, "
-        "share of the trace in waves of eight pixels or longer",
-        neither="No significant preference for low or high frequencies, share of the trace "
-        "in waves of eight pixels or longer",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """G with its eigenvalues (figure 9), and its first and last directions."""
     figures = {"geometry": geometry(result), "directions": directions(result)}

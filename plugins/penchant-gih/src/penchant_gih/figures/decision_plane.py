@@ -11,19 +11,6 @@ from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned
 CLASSES = {0: ORANGE, 1: BLUE}
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("worst-aligned-test-accuracy")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Along the least preferred direction accuracy is above that of one axis alone",
-        below="Along the least preferred direction accuracy is below that of one axis alone",
-        neither="Along the least preferred direction accuracy does not differ significantly "
-        "from that of one axis alone",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Test samples and the learnt boundaries in each plane, one line per network (figure 1)."""
     seconds = result.arrays["seconds"]

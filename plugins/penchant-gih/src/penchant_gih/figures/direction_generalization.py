@@ -7,20 +7,6 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import Beside, Curve, by_index, captioned
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("drop")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Networks generalise better if a preferred direction determines the labels, "
-        "difference in test accuracy",
-        below="Networks generalise worse if a preferred direction determines the labels, "
-        "difference in test accuracy",
-        neither="Preferred and other directions make no significant difference in test accuracy",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against eigen-index, with eigenvalues (figures 4, 10, 11, 14)."""
     arrays = result.arrays

@@ -9,26 +9,11 @@ from penchant_numerics.pictures import captioned
 from penchant_gih.shared.against_random import accuracy_against_random
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("advantage")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Removing the least sensitive directions costs less accuracy than removing "
-        "random ones",
-        below="Removing the least sensitive directions costs more accuracy than removing "
-        "random ones",
-        neither="No significant difference between removing the least sensitive directions "
-        "and random ones",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against the number of directions taken out (figure 6)."""
     figure = accuracy_against_random(
         result,
-        result.arrays["removed"],
+        "removed",
         label="least aligned with G first",
         xlabel="directions removed (random ones: same explained variance)",
     )

@@ -12,18 +12,6 @@ from penchant_gih.shared.matrix import draw_matrix
 CORRELATIONS = {"corr-s": "Corr(Delta, S)", "corr-gsg": "Corr(Delta, G S G)"}
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("corr-gsg")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="At the start of training the geometry changes along G S G",
-        below="At the start of training the geometry changes against G S G",
-        neither="The change of the geometry is not significantly aligned with G S G",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Delta and its containment, and the sweep where there is one (figure 7)."""
     figures = {"evolution": evolution(result)}

@@ -14,18 +14,6 @@ CORRELATIONS = {"corr-s": "Corr(G_t, S)", "corr-gsg": "Corr(G_t, G S G)"}
 ACCURACIES = {"train-accuracy": ("s--", GREEN), "test-accuracy": ("^:", GREY)}
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("peak-corr-gsg")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The geometry aligns with G S G during training",
-        below="The geometry turns away from G S G during training",
-        neither="The geometry does not align with G S G significantly",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Correlations with their nulls (figures 2, 8), and velocity with accuracies (3, 12, 13)."""
     figures = {"correlations": correlations(result)}

@@ -10,18 +10,6 @@ from penchant_numerics.pictures import Curve, by_index, captioned
 from penchant_gih.shared.by_step import step_axis
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("corr-g")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The curvature of the loss in the input follows the geometry of the network",
-        below="The curvature of the loss in the input turns against the geometry of the network",
-        neither="The curvature of the loss in the input does not follow the geometry significantly",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Alignment of the Hessian with the geometry, and what its second term amounts to, by step."""
     arrays = result.arrays

@@ -10,18 +10,6 @@ from penchant_numerics.pictures import BLUE, captioned
 from penchant_gih.shared.against_random import accuracy_against_random
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("advantage")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Pruning by this score costs less accuracy than random pruning",
-        below="Pruning by this score costs more accuracy than random pruning",
-        neither="No significant difference between pruning by this score and random pruning",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against the share taken out (tables 1, 2), and the scores."""
     return {"accuracy": pruning(result), "scores": scores(result)}
@@ -31,7 +19,7 @@ def pruning(result: penchant.Result) -> Figure:
     """Accuracy against the share of samples taken out."""
     figure = accuracy_against_random(
         result,
-        result.arrays["fractions"],
+        "fraction",
         label="lowest score first",
         xlabel="share of every class removed from the training samples",
     )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 
 import torch
+from penchant_numerics.correlation import Corr
 from penchant_numerics.estimates import Directions
 from penchant_numerics.row_moments import eigenpairs, gram, group_products, spectrum
 from torch import Tensor
@@ -107,6 +108,29 @@ def table_and_traces(rows: Tensor, networks: int) -> tuple[Tensor, Tensor]:
     traces = torch.stack(means)
     table = group_products(products, groups)
     return table.cpu(), traces.cpu()
+
+
+def corr_isotropic(rows: Tensor) -> Corr:
+    """Corr(G, I) of independent gradients (vectors, D), by the jackknife over single ones.
+
+    |G|^2 is the mean of <g, h>^2 over pairs of different gradients, so it has no bias and does not
+    depend on their order.
+    """
+    squares = gram(rows).square()
+    norms = squares.diagonal().sqrt()
+    count = len(norms)
+    own = squares.sum(1) - squares.diagonal()  # each gradient with all others
+    total, pairs = own.sum(), count * (count - 1)
+    fewer = (count - 1) * (count - 2)
+    size = rows.shape[1]
+    whole = norms.mean() / (size * total / pairs).sqrt()
+    without_norms = (norms.sum() - norms) / (count - 1)
+    without = without_norms / (size * (total - 2 * own) / fewer).sqrt()
+    mean = without.mean()
+    # the bias of order 1/count is taken away
+    value = count * whole - (count - 1) * mean
+    variance = (count - 1) / count * (without - mean).square().sum()
+    return Corr(float(value), float(variance.sqrt()))
 
 
 def matrices(rows: Tensor, networks: int) -> Tensor | None:

@@ -58,6 +58,7 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     shape = context.architecture.shape
     if rows is not None:
         numbers, pictures = waves(rows, shape, options, context)
+        quantities["corr-isotropic"] = _isotropy_of(rows)
         quantities = over_samples(quantities) | numbers
         arrays |= pictures
     else:
@@ -243,6 +244,15 @@ def _isotropy(directions: Directions) -> penchant.Quantity:
         count=directions.networks,
         df=len(traces) - 1,
         null=1.0,
+    )
+
+
+def _isotropy_of(rows: Tensor) -> penchant.Quantity:
+    """Corr(G, I) of one network, from gradients (samples, D)."""
+    corr = row_geometry.corr_isotropic(rows)
+    count = len(rows)
+    return penchant.Quantity(
+        corr.value, stderr=corr.stderr, over="networks", count=count, df=count - 1, null=1.0
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.batched_training import Learner, train_and_evaluate
 from torch import Tensor
 
@@ -21,7 +20,6 @@ from penchant_gih.numerics.elimination import (
     without,
 )
 from penchant_gih.numerics.geometry import uncentred
-from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.shared.preferred_directions import matrix_of, preferred_directions
 from penchant_gih.shared.probing import scalar_outputs
 from penchant_gih.shared.right_answers import right_answers
@@ -46,35 +44,28 @@ def run(options: FeatureElimination, context: penchant.Context) -> penchant.Resu
     for training in range(options.trainings):
         counts = _random_counts(context, training, S.cpu(), curve)
         random.append(counts)
-    items = _items(removed, random)
-    most = max(removed)
-    shared = {"rows": rows[:most]}
-    shards = context.map(right_without, items, shared=shared)
-    # Trainings without the chosen directions come first.
-    right = [shard["right"] for shard in shards]
-    ours = np.array(right[: options.trainings])  # (trainings, counts, samples)
-    others = np.array(right[options.trainings :])
-
-    arrays = {
-        "removed": np.array(removed),
-        "explained": np.array(curve),
-        **_with_error("random-removed", np.array(random)),
-        **_accuracies("test-accuracy", ours),
-        **_accuracies("random-test-accuracy", others),
-        **advantage_arrays(ours, others),
+    trainings = range(options.trainings)
+    random_counts = penchant.Table(
+        random, {"training": range(options.trainings), "removed": removed}
+    )
+    answers = context.tables(
+        right_without,
+        inside={"removed": removed, "sample": range(len(context.data.test.labels))},
+        shared={"rows": rows[: max(removed)], "random counts": random_counts.values},
+        random=(False, True),
+        training=trainings,
+    )
+    right = answers["right"]
+    advantage = right.at(random=False).minus(right.at(random=True))
+    tables = {
+        "random-removed": random_counts.mean("training"),
+        "test-accuracy": right.at(random=False).accuracy(),
+        "random-test-accuracy": right.at(random=True).accuracy(),
+        "advantage": advantage.mean(("training", "sample")),
     }
-    quantities = _quantities(ours, others)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options))
-
-
-def _items(removed: list[int], random: list[list[int]]) -> list[dict[str, Any]]:
-    """Trainings without the chosen directions, then as many without random ones."""
-    items = []
-    for training in range(len(random)):
-        items.append({"training": training, "counts": removed, "random": False})
-    for training, counts in enumerate(random):
-        items.append({"training": training, "counts": counts, "random": True})
-    return items
+    arrays = {"removed": np.array(removed), "explained": np.array(curve)}
+    quantities = _quantities(right)
+    return penchant.Result(quantities, arrays, tables=tables, conventions=_conventions(options))
 
 
 def _geometry(options: FeatureElimination, context: penchant.Context, size: int) -> Tensor:
@@ -124,9 +115,10 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
     data = context.data
     training = item["training"]
     rows = context.shared["rows"]
+    counts = _removed(context.options.removed, math.prod(data.shape))
     if item["random"]:
-        size = math.prod(data.shape)
-        rows = _random_basis(context, training, size)
+        rows = _random_basis(context, training, math.prod(data.shape))
+        counts = context.shared["random counts"][training].tolist()
 
     def begin(count: int) -> Learner:
         gone = rows[:count]
@@ -135,7 +127,7 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
         network = context.network(training)
         return Learner(network, train, (training,), test)
 
-    by_count = train_and_evaluate(context, item["counts"], begin, _right)
+    by_count = train_and_evaluate(context, counts, begin, _right)
     # At the end of each training.
     right = [by_step[-1] for by_step in by_count]
     return {"right": torch.stack(right)}
@@ -144,21 +136,6 @@ def right_without(context: penchant.Context, item: dict[str, Any]) -> dict[str, 
 def _right(count: int, learner: Learner) -> Tensor:
     """On which test samples a network is right."""
     return right_answers(learner.network, learner.test_samples)
-
-
-def _with_error(name: str, values: np.ndarray) -> dict[str, Any]:
-    """Means over trainings (trainings, ...), with their errors where there are two or more."""
-    mean, stderr = statistics.mean_and_stderr(values, axis=0)
-    if stderr is None:
-        return {name: mean}
-    return {name: mean, f"{name}-stderr": stderr}
-
-
-def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
-    """Accuracies by count, from (trainings, counts, samples) on shared test samples."""
-    by_count = right.swapaxes(0, 1)  # (counts, trainings, samples)
-    mean, stderr = statistics.crossed_accuracy(by_count)
-    return {name: mean, f"{name}-stderr": stderr}
 
 
 def _conventions(options: FeatureElimination) -> dict[str, str]:
@@ -171,11 +148,15 @@ def _conventions(options: FeatureElimination) -> dict[str, str]:
     }
 
 
-def _quantities(ours: np.ndarray, others: np.ndarray) -> dict[str, penchant.Quantity]:
+def _quantities(right: penchant.Table) -> dict[str, penchant.Quantity]:
     """Mean advantage over random directions, where something is taken out."""
-    counts = ours.shape[1]
-    # The first count is none at all, where there are others.
-    if counts > 1:
-        ours = ours[:, 1:]
-        others = others[:, 1:]
-    return advantage_quantity(ours, others)
+
+    def where_any(values: np.ndarray, axis: int) -> Any:
+        # The first count is none at all, where there are others.
+        counts = values.shape[axis]
+        some = values.take(range(1, counts), axis) if counts > 1 else values
+        return some.mean(axis)
+
+    accuracy = right.reduced(where_any, "removed")
+    advantage = accuracy.at(random=False).minus(accuracy.at(random=True))
+    return {"advantage": advantage.mean(("training", "sample"), null=0.0).quantity()}

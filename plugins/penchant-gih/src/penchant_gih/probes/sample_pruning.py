@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
-from penchant_numerics.batched_training import Learner, map_trainings, measured
+from penchant_numerics.batched_training import Learner, measured
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.preference import SamplePruning
 from penchant_gih.numerics.geometry import scores
-from penchant_gih.shared.advantages import advantage_arrays, advantage_quantity
 from penchant_gih.shared.preferred_directions import (
     groups_of,
     independent_groups,
@@ -33,29 +31,30 @@ def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:
     train = context.data.train
     score, stderr = _scores(options, context, train.inputs.flatten(1))
     # Both kinds of pruning leave as many samples of every class.
-    items = []
-    for random in (False, True):
-        for fraction in options.fractions:
-            for training in range(options.trainings):
-                items.append({"fraction": fraction, "training": training, "random": random})
-    rows = map_trainings(context, right_pruned, items, shared={"scores": score})
-    right = np.array([row["right"] for row in rows])
-    # Rows come in the order of items: by kind, fraction and training.
-    shape = (2, len(options.fractions), options.trainings, -1)
-    by_kind = right.reshape(shape)
-    ours, others = by_kind.swapaxes(1, 2)  # (trainings, fractions, samples)
-    arrays = {
-        "fractions": np.array(options.fractions),
-        "scores": score,
-        **_accuracies("test-accuracy", ours),
-        **_accuracies("random-test-accuracy", others),
-        **advantage_arrays(ours, others),
+    answers = context.tables(
+        right_pruned,
+        inside=("sample",),
+        shared={"scores": score},
+        trainings=True,
+        random=(False, True),
+        fraction=options.fractions,
+        training=range(options.trainings),
+    )
+    right = answers["right"]
+    difference = right.at(random=False).minus(right.at(random=True))
+    tables = {
+        "test-accuracy": right.at(random=False).accuracy(),
+        "random-test-accuracy": right.at(random=True).accuracy(),
+        "advantage": difference.mean(("training", "sample")),
     }
+    arrays = {"fractions": np.array(options.fractions), "scores": score}
     if stderr is not None:
         arrays["scores-stderr"] = stderr
+    accuracy = right.reduced(np.mean, "fraction")
+    advantage = accuracy.at(random=False).minus(accuracy.at(random=True))
+    quantities = {"advantage": advantage.mean(("training", "sample"), null=0.0).quantity()}
     conventions = {"score": "in the order of the training samples; lowest of each class go first"}
-    quantities = advantage_quantity(ours, others)
-    return penchant.Result(quantities, arrays, conventions=conventions)
+    return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
 
 
 def _scores(
@@ -136,10 +135,3 @@ def _learner(context: penchant.Context, item: dict[str, Any]) -> Learner:
 
 def _right(item: dict[str, Any], learner: Learner) -> dict[str, Tensor]:
     return {"right": right_answers(learner.network, learner.test_samples)}
-
-
-def _accuracies(name: str, right: np.ndarray) -> dict[str, Any]:
-    """Accuracies by fraction, from (trainings, fractions, samples) on shared test samples."""
-    by_fraction = right.swapaxes(0, 1)  # (fractions, trainings, samples)
-    mean, stderr = statistics.crossed_accuracy(by_fraction)
-    return {name: mean, f"{name}-stderr": stderr}

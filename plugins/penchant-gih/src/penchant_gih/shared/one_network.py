@@ -137,10 +137,10 @@ def _spectrum(rows: Tensor) -> Tensor:
 
 
 def _left_out(rows: Tensor) -> list[Tensor]:
-    """The gradients without one group at a time; groups of equal size."""
-    even = rows[: len(rows) // GROUPS * GROUPS]
-    owners = torch.arange(len(even), device=rows.device) % GROUPS
-    return [even[owners != group] for group in range(GROUPS)]
+    """The gradients without one group at a time; equal groups, what is beyond them stays."""
+    numbers = torch.arange(len(rows), device=rows.device)
+    beyond = numbers >= len(rows) // GROUPS * GROUPS
+    return [rows[(numbers % GROUPS != group) | beyond] for group in range(GROUPS)]
 
 
 def _energies(rows: Tensor, shape: tuple[int, ...]) -> Tensor:

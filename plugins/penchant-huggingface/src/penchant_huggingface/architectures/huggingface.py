@@ -23,6 +23,8 @@ CLASSES = {
     "sequence-classification": "AutoModelForSequenceClassification",
     "image-classification": "AutoModelForImageClassification",
 }
+# From a folder or the cache; code that a model brings along is never run.
+ONLY_READ: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 IMAGE = 3  # axes of an image
 WITH_MASK = 2  # axes of tokens with what stands beside them
 
@@ -76,9 +78,12 @@ def _config(transformers: ModuleType, options: HuggingFace) -> Any:
     kinds = transformers.AutoConfig
     if options.model is not None:
         try:
-            config = kinds.from_pretrained(options.model, local_files_only=True)
+            config = kinds.from_pretrained(options.model, **ONLY_READ)
             _check_fields(config, settings)
-            return kinds.from_pretrained(options.model, local_files_only=True, **settings)
+            return kinds.from_pretrained(options.model, **ONLY_READ, **settings)
+        except ValueError as error:  # a folder with code of its own
+            problem, _, _ = str(error).partition("\n")
+            raise penchant.Error(f"the model {options.model!r} is not read: {problem}") from None
         except OSError as error:
             raise _missing(options.model, error) from error
     known = transformers.CONFIG_MAPPING
@@ -161,7 +166,7 @@ def _pretrained(kind: Any, model: str, config: Any) -> nn.Module:
     network: nn.Module = kind.from_pretrained(
         model,
         config=config,
-        local_files_only=True,
+        **ONLY_READ,
         attn_implementation="eager",
         ignore_mismatched_sizes=True,  # the head, where classes are other ones
     )

@@ -16,9 +16,8 @@ def headline(result: penchant.Result) -> str | None:
     barrier = result.quantities.get("barrier")
     if barrier is None:
         return None
-    p = barrier.null_p_value
     path = "the straight path between the first and last checkpoint"
-    if p is None or p > 0.01:
+    if not barrier.is_significant:
         return f"On {path} there is no significant barrier."
     if barrier.value < 0:
         return f"On {path} the loss stays below the line between the losses of its ends."

@@ -30,9 +30,13 @@ def unit_of(samples: Samples) -> str:
 
 
 def training_loss(context: penchant.Context) -> str:
-    """The loss that the network was trained with."""
+    """The loss that the network was trained with; the labels decide where that is not known."""
     assert context.training is not None
     loss = context.training.loss
+    # how a network of the user's was trained is not known, and cross-entropy is the default only
+    own = context.network_kind != "fresh"
+    if own and loss == "cross-entropy" and not context.data.classes:
+        loss = "squared-error"
     terms = "samples"
     if are_sequences(context.data.train.labels):
         terms = f"positions whose label is not {IGNORED}, of all sequences together"

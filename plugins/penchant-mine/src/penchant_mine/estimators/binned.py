@@ -10,6 +10,7 @@ from torch import Tensor
 
 from penchant_mine.declarations.estimators import Binned
 from penchant_mine.estimators.prepared import no_information, prepared
+from penchant_mine.estimators.second_opinions import clear_second_opinion
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
 from penchant_mine.numerics.information.binning import binned_information, cells
 from penchant_mine.numerics.information.pairs import Pairs
@@ -41,6 +42,7 @@ def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -
     half = max(2, bins // 2)
     coarse = min(_value(pairs, half), _value(pairs, half + 1))
     hidden = HIDDEN * max(0.0, value - coarse)
+    bias, texts = clear_second_opinion(pairs, value, sampling, context.generator("second opinions"))
 
     def with_order(order: Tensor) -> float:
         information, offset, _ = binned_information(in_x, in_z[order])
@@ -50,10 +52,10 @@ def estimate(options: Binned, context: penchant.Context, x: Tensor, z: Tensor) -
     return answer(
         pairs,
         value,
-        math.hypot(sampling, hidden),
+        math.hypot(sampling, hidden, bias),
         nulls,
-        warnings=_doubts(joint, samples, value - sampling, coarse),
-        over="samples, and what half as many bins do not show",
+        warnings=[*_doubts(joint, samples, value - sampling, coarse), *texts],
+        over="samples, what half as many bins do not show, and what other methods find more",
         count=samples,
     )
 

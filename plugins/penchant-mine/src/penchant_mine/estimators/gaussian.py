@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import penchant
 from penchant_numerics.estimates import Information
 from torch import Tensor
 
 from penchant_mine.declarations.estimators import GaussianInformation
 from penchant_mine.estimators.prepared import no_information, prepared
+from penchant_mine.estimators.second_opinions import clear_second_opinion
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
 from penchant_mine.numerics.information.gaussian import far_from_normal, gaussian_information
 
@@ -35,6 +38,11 @@ def estimate(
     if float(correlations.max()) > CERTAIN:
         warnings.append("a linear map has no residual: the true value is infinite")
 
+    # What is not linear counts in full elsewhere.
+    bias, texts = clear_second_opinion(pairs, value, stderr, context.generator("second opinions"))
+    stderr = math.hypot(stderr, bias)
+    warnings += texts
+
     def with_order(order: Tensor) -> float:
         return gaussian_information(pairs.x, pairs.z[order])[0]
 
@@ -46,6 +54,6 @@ def estimate(
         stderr,
         nulls,
         warnings=warnings,
-        over="samples (delta method)",
+        over="samples (delta method), and what other methods find more",
         count=len(pairs.x),
     )

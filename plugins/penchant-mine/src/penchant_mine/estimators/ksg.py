@@ -12,6 +12,19 @@ from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import Ksg
 from penchant_mine.estimators.prepared import no_information, prepared
+from penchant_mine.estimators.second_opinions import (
+    FEW_DIMENSIONS,
+    LEAST_DOUBT,
+    Bound,
+    bias_left,
+    bounds_of_columns,
+    doubts_of_atoms,
+    doubts_of_samples,
+    error_of_terms,
+    jittered,
+    missing,
+    on_host,
+)
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
 from penchant_mine.numerics.information.gaussian import gaussian_information
 from penchant_mine.numerics.information.kraskov import kraskov
@@ -22,10 +35,7 @@ from penchant_mine.numerics.information.pairs import (
     seems_deterministic,
 )
 
-NEGLIGIBLE = 1e-9  # standard deviations of the noise that breaks ties
-FEW_DIMENSIONS = 6  # of a pair: up to 3 + 3, where neighbours are near enough
 COARSER = 10  # times as many neighbours, for the comparison with another scale
-LEAST_DOUBT = 0.02  # nats: smaller differences are not worth a warning
 PARTITIONS = 3  # ways to cut the samples, over which the variance of subsets is averaged
 
 
@@ -63,17 +73,17 @@ def estimate(options: Ksg, context: penchant.Context, x: Tensor, z: Tensor) -> I
         over = "samples"
     else:
         sampling, of_subsets = _subsets(options, pairs, groups, order, generator)
-        bias, freedom = abs(_bias_left(value, of_subsets, groups)), groups - 1
+        bias, freedom = abs(bias_left(value - of_subsets, groups)), groups - 1
         over = "disjoint subsets of the samples, and the bias that they and other estimators show"
         warnings += _rising(value, of_subsets, sampling, len(pairs.x), groups)
     warnings += _other_scale(pairs, value, sampling, options.neighbours)
     # Where others find more, the bias is at least the difference.
-    for name, (least, error) in _at_least(pairs, options.neighbours).items():
-        missing = least - value
-        bias = max(bias, missing)
-        if missing > max(3 * math.hypot(sampling, error), LEAST_DOUBT):
-            warnings.append(f"{name} give {least:.3g}: the value is too low")
-    stderr, df = combined_error([(sampling, freedom), (bias, None)])
+    given = on_host(given)
+    opinions = context.generator("second opinions")
+    bounds = _at_least(given, pairs, options.neighbours, opinions)
+    below, texts = missing(value, sampling, bounds)
+    warnings += [*texts, *doubts_of_samples(given), *doubts_of_atoms(given)]
+    stderr, df = combined_error([(sampling, freedom), (max(bias, below), None)])
     return answer(
         pairs, value, stderr, nulls, warnings=warnings, over=over, count=max(groups, 1), df=df
     )
@@ -81,17 +91,9 @@ def estimate(options: Ksg, context: penchant.Context, x: Tensor, z: Tensor) -> I
 
 def _parted(given: Pairs, generator: Generator) -> Pairs:
     """The same pairs without equal values: distances of 0 have no neighbours inside."""
-    x = _jittered(given.x, generator)
-    z = _jittered(given.z, generator)
+    x = jittered(given.x, generator)
+    z = jittered(given.z, generator)
     return Pairs(x, z, given.warnings)
-
-
-def _jittered(values: Tensor, generator: Generator) -> Tensor:
-    exact = values.to(torch.float64)
-    noise = torch.randn(exact.shape, generator=generator, device="cpu", dtype=torch.float64)
-    parted = exact + NEGLIGIBLE * noise.to(exact.device)
-    # Constant columns stay constant.
-    return torch.where(exact.std(0) > 0, parted, 0.0)
 
 
 def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
@@ -107,12 +109,6 @@ def _doubts(given: Pairs, pairs: Pairs) -> list[str]:
             "infinite: the value says little"
         )
     return doubts
-
-
-def _bias_left(value: float, of_subsets: float, groups: int) -> float:
-    """What a bias that falls with the root of the samples leaves after `groups` times as many."""
-    gain = value - of_subsets
-    return gain / (math.sqrt(groups) - 1)
 
 
 def _rising(
@@ -138,26 +134,21 @@ def _other_scale(pairs: Pairs, value: float, sampling: float, neighbours: int) -
     ]
 
 
-def _at_least(pairs: Pairs, neighbours: int) -> dict[str, tuple[float, float]]:
-    """What other estimators find that do not suffer from many dimensions, with their errors.
+def _at_least(given: Pairs, pairs: Pairs, neighbours: int, opinions: Generator) -> dict[str, Bound]:
+    """What other estimators find that do not suffer from many dimensions or from heavy tails.
 
     A bias of distances that does not fall with the samples shows in no comparison of distances.
-    Lengths are functions of x and z, so they have no more information than these, and in one
-    dimension each their own is found nearly without a bias. Correlations of normal scores have all
-    information of normal variables under maps of each column.
+    Parts of x and z have no more information than these, and in one dimension each their own is
+    found nearly without a bias. Correlations of normal scores have all information of normal
+    variables under maps of each column.
     """
+    bounds = bounds_of_columns(given, opinions)
     columns = pairs.x.shape[1] + pairs.z.shape[1]
-    if columns == 2:
-        return {}
-    x_lengths, z_lengths = (
-        normal_scores(each.norm(dim=1, keepdim=True)) for each in (pairs.x, pairs.z)
-    )
-    contributions = kraskov(x_lengths, z_lengths, neighbours)
-    error = float(contributions.std()) / math.sqrt(len(contributions))
-    bounds = {"the lengths of x and z alone": (float(contributions.mean()), error)}
-    if len(pairs.x) > 2 * columns:
-        scores = [normal_scores(each) for each in (pairs.x, pairs.z)]
-        bounds["correlations alone"] = gaussian_information(*scores)[:2]
+    scores = normal_scores(pairs.x), normal_scores(pairs.z)
+    ranked = kraskov(scores[0], scores[1], neighbours)
+    bounds["neighbours of normal scores"] = Bound(float(ranked.mean()), error_of_terms(ranked))
+    if len(pairs.x) > 2 * columns > 4:
+        bounds["correlations alone"] = Bound(*gaussian_information(*scores)[:2])
     return bounds
 
 

@@ -23,6 +23,7 @@ from penchant_mine.declarations.estimators import (
     SmileEstimator,
 )
 from penchant_mine.estimators.prepared import no_information, prepared
+from penchant_mine.estimators.second_opinions import doubts_of_atoms, second_opinion
 from penchant_mine.numerics.information.bounds import (
     Bound,
     DonskerVaradhan,
@@ -49,7 +50,8 @@ LEAST_GAIN = 0.02  # nats: smaller gains are not worth a warning
 EXPONENTIAL = ("mine", "mine-f", "nwj")  # learn from the mean of e^T over a batch
 OVER = (
     "independent networks, each on its own held-out samples, the distance of the null from 0, "
-    "half of what training samples give more than held-out ones, and what few contrasts take"
+    "half of what training samples give more than held-out ones and what few contrasts take, or "
+    "what other methods find more"
 )
 CONVENTION = "nats; held-out value; shuffled pairs for the null"
 
@@ -130,7 +132,7 @@ def trained_estimate(
             f"{options.name}: the statistics networks give scores that are not finite; try a "
             "smaller learning_rate"
         )
-    return _report(options, pairs, trained, nulls)
+    return _report(options, pairs, trained, nulls, context.generator("second opinions"))
 
 
 def _architecture(options: Neural, context: penchant.Context, pairs: Pairs, seed: int) -> Any:
@@ -153,7 +155,9 @@ def _shuffled(samples: int, networks: int, generator: Generator) -> Tensor:
     return torch.stack(orders)
 
 
-def _report(options: Neural, pairs: Pairs, trained: Trained, nulls: Trained | None) -> Information:
+def _report(
+    options: Neural, pairs: Pairs, trained: Trained, nulls: Trained | None, generator: Generator
+) -> Information:
     value = float(trained.held_out.mean())
     training = float(trained.training.mean())
     null = null_of(nulls.held_out) if nulls is not None else NO_NULL
@@ -164,9 +168,11 @@ def _report(options: Neural, pairs: Pairs, trained: Trained, nulls: Trained | No
     # Held-out samples give too little and training samples too much: the truth lies between.
     optimism = max(0.0, training - value) / 2
     bias = math.hypot(float(null.get("null") or 0.0), optimism, _of_contrasts(options, trained))
-    stderr, df = combined_error([*sampling, (bias, None)])
+    own = combined_error(sampling)[0]
+    below, opinions = second_opinion(pairs, value, own, generator)
+    stderr, df = combined_error([*sampling, (max(bias, below), None)])
     training_stderr, training_df = combined_error(of_training)
-    doubts = _doubts(options, trained, value, training, combined_error(sampling)[0])
+    doubts = [*_doubts(options, trained, value, training, own), *opinions, *doubts_of_atoms(pairs)]
     diverged = trained.diverged + (nulls.diverged if nulls is not None else 0)
     if diverged:
         networks = options.trainings + options.null_trainings

@@ -6,6 +6,7 @@ import math
 
 import attrs
 import penchant
+from penchant_numerics.significance import both_p_value, p_value
 
 HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 
@@ -14,4 +15,7 @@ def mode_count(values: list[float], null: float) -> penchant.Quantity:
     """A mean count of modes; trainings that agree by chance leave half a mode open, each."""
     quantity = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
     least = HALF_A_MODE / math.sqrt(len(values))
-    return attrs.evolve(quantity, stderr=max(quantity.stderr or 0.0, least))
+    stderr = max(quantity.stderr or 0.0, least)
+    # Skewed counts have a p-value of their own, which does not know of the half.
+    p = quantity.p and both_p_value(quantity.p, p_value(quantity.value - null, stderr, quantity.df))
+    return attrs.evolve(quantity, stderr=stderr, p=p)

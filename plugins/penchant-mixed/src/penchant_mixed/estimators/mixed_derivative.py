@@ -51,13 +51,15 @@ def _a_shard(networks: int) -> int:
     return max(4, fewest)
 
 
-def _point(options: declarations.MixedDerivative, context: penchant.Context) -> Tensor:
-    """The point shared by all networks, in single precision."""
+def _point(context: penchant.Context, index: int) -> Tensor:
+    """The point of network number `index`: what one point shows would be in no error."""
+    options: declarations.MixedDerivative = context.options
     shape = context.architecture.shape
     if options.point == "zero":
-        return torch.zeros(shape, device="cpu")
-    noise = normal(shape, context.generator("point"), torch.device("cpu"))
-    return options.point_scale * noise
+        return torch.zeros(shape, device=context.device, dtype=context.dtype)
+    generator = context.generator("point", context.architecture.first + index)
+    noise = options.point_scale * normal(shape, generator, torch.device("cpu"))
+    return noise.to(context.device, context.dtype)
 
 
 def _conventions(
@@ -65,7 +67,7 @@ def _conventions(
 ) -> dict[str, str]:
     where = "at zero"
     if options.point == "gaussian":
-        where = f"at a Gaussian point of scale {options.point_scale:g} shared by all networks"
+        where = f"at a Gaussian point of scale {options.point_scale:g} for each network"
     how = "exact" if options.method == "exact" else f"finite differences of step {options.step:g}"
     one = context.architecture.outputs == 1
     return {
@@ -81,12 +83,7 @@ def _whole(
 ) -> Directions:
     """The matrix, summed shard by shard into groups whose leaving out tells errors."""
     groups = GroupedMoment(size, device=context.device)
-    shards = context.map(
-        gram_sum,
-        networks=networks,
-        shard_size=_a_shard(networks),
-        shared={"point": _point(options, context)},
-    )
+    shards = context.map(gram_sum, networks=networks, shard_size=_a_shard(networks))
     # Shards go to the groups in turn.
     for number, shard in enumerate(shards):
         group = groups.groups[number % len(groups.groups)]
@@ -118,17 +115,14 @@ def _leading(
 ) -> Directions:
     """A few pairs, by products that pass over all networks."""
     assert options.leading is not None  # else all pairs are taken
-    point = _point(options, context)
     shard_size = _a_shard(networks)
-    shards = context.map(
-        trace_estimates, networks=networks, shard_size=shard_size, shared={"point": point}
-    )
+    shards = context.map(trace_estimates, networks=networks, shard_size=shard_size)
     # The trace, from random signs, because no diagonal is formed.
     traces = torch.cat([torch.as_tensor(shard["traces"], device="cpu") for shard in shards])
 
     def mean_product(vectors: Tensor) -> Tensor:
         # One pass over all networks.
-        shared = {"point": point, "vectors": vectors}
+        shared = {"vectors": vectors}
         shards = context.map(product_sum, networks=networks, shard_size=shard_size, shared=shared)
         total = torch.zeros_like(vectors)
         for shard in shards:
@@ -170,31 +164,25 @@ def _unconverged(options: declarations.MixedDerivative, pairs: Eigenpairs) -> tu
     return (f"{what}: {how_far}, {requested}; raise iterations",)
 
 
-def _networks(context: penchant.Context, indices: range) -> tuple[MixedDerivative, Iterator[State]]:
-    """The operator of an architecture, and the states of a shard's networks."""
+def _networks(context: penchant.Context, indices: range) -> Iterator[tuple[MixedDerivative, State]]:
+    """The operator at the point of each of a shard's networks, and the network's state."""
     options: declarations.MixedDerivative = context.options
     sampled = draw(context.architecture, indices, prepare=safe)
     networks = sampled.to(context.device, context.dtype)
-    point = context.shared["point"].to(context.dtype)
     # Without a step the derivative is exact.
     step = options.step if options.method == "finite-difference" else None
-
-    def states() -> Iterator[State]:
-        count = len(networks)
-        for number in range(count):
-            yield {name: stacked[number] for name, stacked in networks.state.items()}
-
-    mixed = MixedDerivative(networks.module, point, step=step)
-    return mixed, states()
+    for number, index in enumerate(indices):
+        state = {name: stacked[number] for name, stacked in networks.state.items()}
+        yield MixedDerivative(networks.module, _point(context, index), step=step), state
 
 
 def gram_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Sum of M^T M over a shard's networks, and the trace of each."""
-    mixed, states = _networks(context, indices)
-    total = torch.zeros(mixed.size, mixed.size, device=context.device, dtype=torch.float64)
+    size = math.prod(context.architecture.shape)
+    total = torch.zeros(size, size, device=context.device, dtype=torch.float64)
     traces = []
     # Summed in double precision, whatever the networks have.
-    for state in states:
+    for mixed, state in _networks(context, indices):
         gram = mixed.gram(state).to(total.dtype)
         total += gram
         traces.append(gram.trace())
@@ -203,19 +191,17 @@ def gram_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
 
 def product_sum(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """Sum of M^T M v over a shard's networks, for all vectors v, (vectors, D)."""
-    mixed, states = _networks(context, indices)
     vectors = context.shared["vectors"].to(context.dtype)
     total = torch.zeros(vectors.shape, device=context.device, dtype=torch.float64)
-    for state in states:
+    for mixed, state in _networks(context, indices):
         total += mixed.gram_times(state, vectors)
     return {"products": total}
 
 
 def trace_estimates(context: penchant.Context, indices: range) -> dict[str, Tensor]:
     """For every network the mean of |M z|^2 over random signs z: its expectation is Tr M^T M."""
-    mixed, states = _networks(context, indices)
     traces = []
-    for index, state in zip(indices, states):
+    for index, (mixed, state) in zip(indices, _networks(context, indices)):
         # A network has its signs whatever shard it is in.
         coins = torch.randint(
             2, (PROBES, mixed.size), generator=context.generator("trace", index), device="cpu"

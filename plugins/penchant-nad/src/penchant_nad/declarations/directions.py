@@ -139,6 +139,12 @@ class NadAgreement(penchant.Probe):
         "corr": "Frobenius cosine of the two second moments, norms from independent networks",
         "mean-overlap": "overlap, averaged over k",
     }
+    headline = penchant.Headline(
+        "corr",
+        above="The two estimators agree, cosine of their second moments",
+        below="The two estimators disagree, cosine of their second moments",
+        neither="The two estimators do not agree significantly, cosine of their second moments",
+    )
     arrays = {
         "overlap": "share of the first k directions of one that lies in the first k of the other, "
         "k = 1, 2, ...",

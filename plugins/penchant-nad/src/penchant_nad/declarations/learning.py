@@ -169,16 +169,20 @@ class PoisonedAccuracy(penchant.Probe):
         "rise": "test accuracy with the carrier of the largest index minus that with the smallest, "
         "in pairs of the same initial network and test images",
     }
+    headline = penchant.Headline(
+        "rise",
+        above="A carrier along a weak direction reduces clean accuracy less",
+        below="A carrier along a weak direction reduces clean accuracy more",
+        neither="The direction of the carrier makes no significant difference to clean accuracy",
+    )
+    tables = {
+        "test-accuracy[carrier]": "on clean test images",
+        "test-accuracy-change[carrier]": "test-accuracy minus that after training on clean images, "
+        "in pairs of the same initial network and test images",
+        "train-accuracy[carrier]": "on the poisoned training images",
+    }
     arrays = {
         "carriers": "index of each carrier's first NAD",
-        "test-accuracy": "on clean test images, by carrier",
-        "test-accuracy-sampling": "its standard error over test samples only",
-        "test-accuracy-change": "test-accuracy minus that after training on clean images, by "
-        "carrier, in pairs of the same initial network and test images",
-        "test-accuracy-change-sampling": "its standard error over test samples only",
-        "test-accuracy-change-df": "degrees of freedom of its error",
-        "train-accuracy": "on the poisoned training images, by carrier",
-        "train-accuracy-sampling": "its standard error over training samples only",
         "eigenvalues": "of the carriers' first NADs, where NADs were computed",
     }
     presets = {
@@ -231,11 +235,16 @@ class FlippedAccuracy(penchant.Probe):
         "fall": "test accuracy on original images minus that on flipped ones, in pairs of the "
         "same initial network and test images",
     }
-    arrays = {
-        "test-accuracy": "original, flipped",
-        "test-accuracy-sampling": "its standard error over test samples only",
-        "train-accuracy": "original, flipped",
-        "train-accuracy-sampling": "its standard error over training samples only",
+    headline = penchant.Headline(
+        "fall",
+        above="Test accuracy falls when preferred and weak directions of the data are exchanged",
+        below="Test accuracy rises when preferred and weak directions of the data are exchanged",
+        neither="Exchanging preferred and weak directions makes no significant difference in test"
+        " accuracy",
+    )
+    tables = {
+        "test-accuracy[variant]": "original, flipped",
+        "train-accuracy[variant]": "original, flipped",
     }
     presets = {
         "quick": {"networks": 300, "trainings": 3, "training": DIGITS},

@@ -38,6 +38,14 @@ class Dipole(penchant.Probe):
         "tightness": "measured side over the bound, mean over directions",
         "rank-correlation": "Spearman correlation of the measured side with the bound",
     }
+    headline = penchant.Headline(
+        "rank-correlation",
+        above="Networks separate dipoles faster along directions where the bound is larger, "
+        "rank correlation",
+        below="Networks separate dipoles more slowly along directions where the bound is "
+        "larger, rank correlation",
+        neither="The order of directions does not follow the bound significantly, rank correlation",
+    )
     arrays = {
         "indices": "of the directions in their basis",
         "gradient-norm": "E|grad_theta q(v)|",
@@ -99,6 +107,13 @@ class PoolingTheory(penchant.Probe):
         "theta-curvature-deviation": "the same along theta_(l mod M)",
         "rank-correlation": "Spearman correlation of the mean loss while training with minus zeta",
     }
+    headline = penchant.Headline(
+        "rank-correlation",
+        above="Directions that pooling attenuates are learnt more slowly, rank correlation",
+        below="Directions that pooling attenuates are learnt faster, rank correlation",
+        neither="The speed of learning does not follow the attenuation of pooling significantly, "
+        "rank correlation",
+    )
     arrays = {
         "frequencies": "l, those with 2 l = 0 mod M left out",
         "theory": "best accuracy by the corrected theorem",

@@ -16,6 +16,7 @@ from penchant_numerics.derivatives import (
     input_gradients,
 )
 from penchant_numerics.ensembles import Ensemble, draw_ahead, parameter_count
+from penchant_numerics.equal_groups import left_out_spectra
 from penchant_numerics.estimates import Directions
 from penchant_numerics.moments import GroupedMoment, directions_of
 from penchant_numerics.noise import normal
@@ -23,7 +24,6 @@ from penchant_numerics.row_moments import by_rows, directions_of_rows
 from torch import Tensor
 
 from penchant_nad.declarations.directions import GradientCovariance
-from penchant_nad.numerics.equal_groups import left_out_spectra
 
 SHARD = 32  # networks per shard
 MANY_INPUTS = 10_000  # finite differences in more take long, where one backward pass would do

@@ -8,20 +8,6 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, ORANGE, captioned, log_ticks
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rank-correlation")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Networks separate dipoles faster along directions where the bound is larger, "
-        "rank correlation",
-        below="Networks separate dipoles more slowly along directions where the bound is "
-        "larger, rank correlation",
-        neither="The order of directions does not follow the bound significantly, rank correlation",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Both sides of lemma 2 and of the Markov bound, by direction."""
     figure = Figure(figsize=(9.0, 3.6))

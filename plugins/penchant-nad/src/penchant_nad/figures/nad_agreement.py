@@ -9,18 +9,6 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, captioned, palette, spectrum
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("corr")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The two estimators agree, cosine of their second moments",
-        below="The two estimators disagree, cosine of their second moments",
-        neither="The two estimators do not agree significantly, cosine of their second moments",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Overlap of the first k directions with its null, and both spectra."""
     figure = Figure(figsize=(9.0, 3.6))

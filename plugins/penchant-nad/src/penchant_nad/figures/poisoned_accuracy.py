@@ -5,42 +5,28 @@ from __future__ import annotations
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import Curve, by_index, captioned
-
-from penchant_nad.shared.errors import known_error
-
-
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rise")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="A carrier along a weak direction reduces clean accuracy less",
-        below="A carrier along a weak direction reduces clean accuracy more",
-        neither="The direction of the carrier makes no significant difference to clean accuracy",
-    )
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import captioned
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy on clean images by the carrier's index, beside training on clean images."""
-    arrays = result.arrays
+    tables = result.tables
     clean = result.quantities["clean-test-accuracy"]
-    everywhere = np.ones(len(arrays["carriers"]))
+    axes = tables["test-accuracy"].axes
     assert clean.stderr is not None  # an accuracy has the error of its samples at least
     # Training on clean images has no index: its accuracy is a line across.
-    curves = {
-        "clean test images": Curve(arrays["test-accuracy"], known_error(result, "test-accuracy")),
-        "poisoned training images": Curve(
-            arrays["train-accuracy"], known_error(result, "train-accuracy")
-        ),
-        "test, trained on clean images": Curve(clean.value * everywhere, clean.stderr * everywhere),
-    }
-    figure = by_index(
-        arrays["carriers"],
-        curves,
+    everywhere = np.ones(len(axes["carrier"]))
+    across = penchant.Table(clean.value * everywhere, axes, stderr=clean.stderr * everywhere)
+    figure = curves(
+        {
+            "clean test images": tables["test-accuracy"],
+            "poisoned training images": tables["train-accuracy"],
+            "test, trained on clean images": across,
+        },
+        x="carrier",
+        y="accuracy",
         xlabel="index of the carrier",
-        ylabel="accuracy",
         level=clean.null,
     )
     figure.axes[0].set_ylim(0, 1.05)

@@ -18,19 +18,6 @@ from penchant_numerics.pictures import (
 )
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rank-correlation")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Directions that pooling attenuates are learnt more slowly, rank correlation",
-        below="Directions that pooling attenuates are learnt faster, rank correlation",
-        neither="The speed of learning does not follow the attenuation of pooling "
-        "significantly, rank correlation",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy and curvature by frequency, and the loss curves."""
     return {

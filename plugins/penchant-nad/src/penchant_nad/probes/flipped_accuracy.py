@@ -6,10 +6,8 @@ import functools
 import math
 from typing import Any
 
-import numpy as np
 import penchant
 import torch
-from penchant_numerics.batched_training import map_trainings
 from penchant_numerics.data import Samples
 
 from penchant_nad.declarations.learning import FlippedAccuracy
@@ -19,6 +17,7 @@ from penchant_nad.shared.bases import most_directions, nad_basis
 from penchant_nad.shared.image_trainings import one_channel, train_and_test
 
 VARIANTS = ("original", "flipped")
+CROSSED = ("training", "sample")
 
 
 def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
@@ -38,12 +37,15 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
 
     # In single precision, which is that of the images.
     matrix = flip_matrix(orthonormal(basis)).to(torch.float32)
-    items = []
-    for variant in VARIANTS:
-        for training in range(options.trainings):
-            items.append({"variant": variant, "training": training})
-    rows = map_trainings(context, train_variant, items, shared={"matrix": matrix})
-    return _result(options, context, rows)
+    right = context.tables(
+        train_variant,
+        inside=("sample",),
+        shared={"matrix": matrix},
+        trainings=True,
+        variant=VARIANTS,
+        training=range(options.trainings),
+    )
+    return _result(options, context, right)
 
 
 def train_variant(context: penchant.Context, item: Any) -> dict[str, Any]:
@@ -65,32 +67,23 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
 
 
 def _result(
-    options: FlippedAccuracy, context: penchant.Context, rows: list[dict[str, Any]]
+    options: FlippedAccuracy, context: penchant.Context, right: dict[str, penchant.Table]
 ) -> penchant.Result:
+    """Of right answers (variant, training, sample) on test and training samples."""
     data = context.data
-    arrays: dict[str, Any] = {}
+    tables = {}
     quantities = {}
     for split, samples in (("test", data.test), ("train", data.train)):
         name = f"{split}-accuracy"
-        # Rows are in the order of items: variant by variant.
-        right = np.array([row[split] for row in rows])
-        right = right.reshape(2, options.trainings, -1)
-        arrays |= accuracies.answer_arrays(name, right)
-        kind = "training" if split == "train" else split
+        tables[name] = right[split].accuracy()
         chance = accuracies.commonest_class(samples.labels)
-        for variant, own in zip(VARIANTS, right):
-            quantities[f"{variant}-{name}"] = accuracies.answer_quantity(
-                own, split=kind, null=chance
-            )
-        if split == "test":
-            original, turned = right
-            quantities["fall"] = accuracies.answer_quantity(
-                original, split=kind, null=0.0, instead=turned
-            )
+        for variant in VARIANTS:
+            own = right[split].at(variant=variant)
+            quantities[f"{variant}-{name}"] = own.mean(CROSSED, null=chance).quantity()
+    original, turned = (right["test"].at(variant=variant) for variant in VARIANTS)
+    quantities["fall"] = original.minus(turned).mean(CROSSED, null=0.0).quantity()
     conventions = {
         "flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike",
         **accuracies.conventions(options.trainings),
     }
-    return penchant.Result(
-        quantities, arrays, conventions=conventions, labels={"variants": VARIANTS}
-    )
+    return penchant.Result(quantities, tables=tables, conventions=conventions)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import penchant
-from penchant_numerics.batched_training import map_trainings
 from penchant_numerics.data import Samples
 
 from penchant_nad.declarations.learning import PoisonedAccuracy
@@ -16,6 +15,8 @@ from penchant_nad.numerics.carriers import carriers_needed, poisoned
 from penchant_nad.shared import accuracies
 from penchant_nad.shared.bases import Basis, most_directions, nad_basis
 from penchant_nad.shared.image_trainings import one_channel, train_and_test
+
+CROSSED = ("training", "sample")
 
 
 def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result:
@@ -30,13 +31,20 @@ def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result
     _check_carriers(options, needed, len(basis.vectors))
 
     # No carrier is training on clean images.
-    items = []
-    for carrier in (None, *options.carriers):
-        for training in range(options.trainings):
-            items.append({"carrier": carrier, "needed": needed, "training": training})
     shared = {"directions": basis.vectors[: max(options.carriers) + needed]}
-    rows = map_trainings(context, train_poisoned, items, shared=shared)
-    return _result(options, context, rows, basis)
+    trainings = range(options.trainings)
+    clean = context.tables(
+        train_poisoned, inside=("sample",), shared=shared, trainings=True, training=trainings
+    )
+    carried = context.tables(
+        train_poisoned,
+        inside=("sample",),
+        shared=shared,
+        trainings=True,
+        carrier=options.carriers,
+        training=trainings,
+    )
+    return _result(options, context, clean, carried, basis)
 
 
 def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> None:
@@ -70,42 +78,38 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
     """Training images with one carrier, or clean, and clean test images."""
     options: PoisonedAccuracy = context.options
     train, test = context.data.train, context.data.test
-    first = item["carrier"]
+    first = item.get("carrier")
     if first is not None:
-        directions = context.shared["directions"][first : first + item["needed"]]
+        needed = carriers_needed(context.data.classes, context.architecture.shape[0])
+        directions = context.shared["directions"][first : first + needed]
         images = poisoned(train.inputs, train.labels, directions, epsilon=options.epsilon)
         train = Samples(images, train.labels)
     return train, test
 
 
-def _rise(carriers: tuple[int, ...], right: np.ndarray) -> dict[str, penchant.Quantity]:
-    """How much better networks do with the carrier of the largest index than of the smallest."""
-    if len(carriers) < 2:
-        return {}
-    last = right[int(np.argmax(carriers))]
-    first = right[int(np.argmin(carriers))]
-    return {"rise": accuracies.answer_quantity(last, split="test", null=0.0, instead=first)}
-
-
 def _result(
-    options: PoisonedAccuracy, context: penchant.Context, rows: list[dict[str, Any]], basis: Basis
+    options: PoisonedAccuracy,
+    context: penchant.Context,
+    clean: dict[str, penchant.Table],
+    carried: dict[str, penchant.Table],
+    basis: Basis,
 ) -> penchant.Result:
+    """Of right answers (training, sample) after training on clean images, and (carrier, ...)."""
     data = context.data
-    arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}
+    tables = {}
     quantities = {}
     for split, samples in (("train", data.train), ("test", data.test)):
         name = f"{split}-accuracy"
-        right = np.array([row[split] for row in rows])
-        right = right.reshape(1 + len(options.carriers), options.trainings, -1)
-        # The first row is that of clean images.
-        clean, carried = right[0], right[1:]
-        arrays |= accuracies.answer_arrays(name, carried)
-        kind = "training" if split == "train" else split
+        tables[name] = carried[split].accuracy()
         chance = accuracies.commonest_class(samples.labels)
-        quantities[f"clean-{name}"] = accuracies.answer_quantity(clean, split=kind, null=chance)
-        if split == "test":
-            arrays |= accuracies.difference_arrays("test-accuracy-change", clean, carried)
-            quantities |= _rise(options.carriers, carried)
+        quantities[f"clean-{name}"] = clean[split].mean(CROSSED, null=chance).quantity()
+    tables["test-accuracy-change"] = carried["test"].minus(clean["test"]).mean(CROSSED)
+    if len(options.carriers) > 1:
+        # How much better networks do with the carrier of the largest index than of the smallest.
+        first = carried["test"].at(carrier=min(options.carriers))
+        last = carried["test"].at(carrier=max(options.carriers))
+        quantities["rise"] = last.minus(first).mean(CROSSED, null=0.0).quantity()
+    arrays: dict[str, Any] = {"carriers": np.array(options.carriers)}
     if basis.eigenvalues is not None:
         arrays["eigenvalues"] = basis.eigenvalues[list(options.carriers)]
     conventions = {
@@ -114,4 +118,4 @@ def _result(
         "test": "clean images",
         **accuracies.conventions(options.trainings),
     }
-    return penchant.Result(quantities, arrays, conventions=conventions)
+    return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)

@@ -16,14 +16,13 @@ def headline(result: penchant.Result) -> str | None:
     """Whether corresponding layers are more similar than chance and than untrained networks."""
     name = result.options["measures"][0]
     value = result.quantities[name]
-    p = value.null_p_value
-    if p is None or p > 0.01:
+    if not value.is_significant:
         return f"Corresponding layers are no more similar than shuffled samples make them ({name})."
     text = f"Corresponding layers have a similarity of {value.value:.2f} ({TITLES[name]})"
     gain = result.quantities.get(f"{name}-gain")
     if gain is None or gain.null_p_value is None:
         return f"{text}."
-    if gain.null_p_value > 0.01:
+    if not gain.is_significant:
         return f"{text}, no different from the same networks before training."
     direction = "more" if gain.value > 0 else "less"
     return f"{text}, {abs(gain.value):.2f} {direction} than before training."

@@ -3,7 +3,8 @@
 Features are never stored: a hook turns what a layer gives into the inner products of its samples,
 around their mean over the batch. What a layer gives at several positions, those of an image or the
 tokens of a sequence, is one long vector (`flatten`) or its mean over positions (`mean`). Positions
-of a sequence that do not count are 0 in the vector, and left out of the mean.
+of a sequence that do not count are left out. One vector needs the same positions in all sequences:
+zeros in their places are a pattern that all layers share, and CKA would measure that.
 """
 
 from __future__ import annotations
@@ -43,18 +44,38 @@ def features(
         made: What it gives.
         positions: `flatten` or `mean`.
         counted: Which positions of sequences count (n, positions); None: all.
+
+    Raises:
+        ValueError: Where other positions count in other sequences, and they are to be one vector.
     """
     by_channel = made.dim() > 3 or isinstance(module, (nn.Conv1d, nn.BatchNorm1d))
     own = made.dim() == _SEQUENCES and not by_channel
     if counted is not None and own and made.shape[1] == counted.shape[1]:
-        made = made * counted[:, :, None].to(made)
         if positions == "mean":
+            made = made * counted[:, :, None].to(made)
             return made.sum(1) / counted.sum(1, keepdim=True).to(made)
+        check_aligned(counted)
+        made = made[:, counted[0]]
     if positions == "flatten" or made.dim() < _SEQUENCES:
         return made.flatten(1)
     if by_channel:
         return made.flatten(2).mean(2)
     return made.mean(1)
+
+
+def check_aligned(counted: Tensor) -> None:
+    """Refuse sequences in which other positions count: they cannot be one vector each.
+
+    Args:
+        counted: Which positions count (n, positions).
+    """
+    counts = counted.sum(1)
+    if not bool((counted == counted[:1]).all()):
+        raise ValueError(
+            'positions = "flatten" compares the same positions of all sequences, found sequences '
+            f"in which {int(counts.min())} to {int(counts.max())} positions have a label, not the "
+            'same ones in all; positions = "mean" compares their means'
+        )
 
 
 def _is_default(module: nn.Module) -> bool:
@@ -128,7 +149,8 @@ def layer_grams(
         Gram matrices (layers, n, n) in double precision.
 
     Raises:
-        ValueError: Where a layer gives other than one row per sample, or the same for all.
+        ValueError: Where a layer gives other than one row per sample, or the same for all; where
+            other positions count in other sequences, and they are to be one vector.
     """
     count = len(inputs)
     wide = accumulation_dtype(inputs.device)

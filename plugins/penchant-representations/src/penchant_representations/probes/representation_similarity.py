@@ -10,12 +10,12 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.sequences import IGNORED, are_sequences
-from penchant_numerics.significance import p_value
+from penchant_numerics.significance import few_draws_p_value
 from penchant_numerics.statistics import Null, jackknife, null_of, share_p_value
 from torch import Tensor, nn
 
 from penchant_representations.declarations import RepresentationSimilarity
-from penchant_representations.numerics.layer_grams import layer_grams, layer_names
+from penchant_representations.numerics.layer_grams import check_aligned, layer_grams, layer_names
 from penchant_representations.numerics.minibatches import Comparison, corresponding
 
 
@@ -81,6 +81,8 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> In
     if are_sequences(labels):
         labelled = (labels != IGNORED).any(1)
         inputs, counted = inputs[labelled], labels[labelled] != IGNORED
+        if options.positions == "flatten":
+            _check_aligned(counted)
     available = len(inputs)
     size = min(options.samples, available) // options.groups
     least = max(4, options.neighbours + 1)
@@ -92,6 +94,13 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> In
     order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
     chosen = order[: size * options.groups].to(inputs.device)
     return Inputs(inputs[chosen], None if counted is None else counted[chosen])
+
+
+def _check_aligned(counted: Tensor) -> None:
+    try:
+        check_aligned(counted)
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
 
 
 def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -> Network:
@@ -279,7 +288,7 @@ def _shuffled(draws: np.ndarray, value: float) -> Null:
     """
     fields = null_of(draws)
     spread = draws.std(ddof=1) * math.sqrt(1 + 1 / len(draws))
-    return {**fields, "p": p_value(value - draws.mean(), spread, len(draws) - 1)}
+    return {**fields, "p": few_draws_p_value(value - draws.mean(), spread, len(draws) - 1)}
 
 
 def _conventions(options: RepresentationSimilarity, samples: Inputs) -> dict[str, str]:

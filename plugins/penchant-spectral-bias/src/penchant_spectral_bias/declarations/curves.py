@@ -71,6 +71,12 @@ class FrequencyLearning(_OnCurve):
         "final-loss": "mean squared error at the end; null: loss of the best constant prediction",
         "petal-loss-gain": "final loss with fewest petals minus that with most, on the same waves",
     }
+    headline = penchant.Headline(
+        "rank-correlation",
+        above="Lower frequencies are learnt first, rank correlation",
+        below="Higher frequencies are learnt first, rank correlation",
+        neither="No order of frequencies is significant, rank correlation",
+    )
     arrays = {
         "frequencies": "of the target",
         "steps": "training steps of the evaluations",
@@ -165,17 +171,25 @@ class FrequencyRobustness(_OnCurve):
         "final-loss": "mean squared error of the unperturbed networks; null: loss of the best "
         "constant prediction",
     }
-    arrays = {
-        "frequencies": "of the target",
-        "deltas": "lengths of the moves",
-        "relative-amplitude": "of the mean perturbed function over the unperturbed one "
-        "(deltas x frequencies), mean over trainings",
-        "single-amplitude": "mean of single perturbed functions over the unperturbed one "
-        "(deltas x frequencies)",
-        "noise-floor": "relative amplitude of the mean perturbed function expected by chance "
-        "(deltas x frequencies)",
-        "amplitude": "of the unperturbed function over the target's (frequencies), mean",
+    headline = penchant.Headline(
+        "robustness-gap",
+        above="The lowest frequency survives changes of the parameters better than the highest,"
+        " relative amplitudes",
+        below="The highest frequency survives changes of the parameters better than the lowest,"
+        " relative amplitudes",
+        neither="No significant difference between the lowest and the highest frequency, relative"
+        " amplitudes",
+    )
+    tables = {
+        "relative-amplitude[delta, frequency]": "of the mean perturbed function over the "
+        "unperturbed one, mean over trainings",
+        "single-amplitude[delta, frequency]": "mean of single perturbed functions over the "
+        "unperturbed one",
+        "noise-floor[delta, frequency]": "relative amplitude of the mean perturbed function "
+        "expected by chance",
+        "amplitude[frequency]": "of the unperturbed function over the target's, mean",
     }
+    arrays = {"frequencies": "of the target", "deltas": "lengths of the moves"}
     presets = {
         "quick": {"training": {**FAST, "steps": 1000}},
         # experiment 2, after the training of experiment 1
@@ -219,12 +233,18 @@ class ManifoldAccuracy(penchant.Probe):
         "most frequent class",
         "petal-gain": "training accuracy with most petals minus that with fewest, all frequencies",
         "frequency-loss": "training accuracy at the lowest minus that at the highest frequency, "
-        "all petals; null: the most frequent class",
+        "all petals; null: 0, equally right at all frequencies",
         "neighbour-petal-gain": "petal-gain of K nearest neighbours, for the first K above 1",
         "network-decay": "exponent of the radial spectrum of the network's probability, upper "
         "three quarters of the frequencies; null: the same networks before training",
         "neighbour-decay": "the same for K nearest neighbours, for the smallest K",
     }
+    headline = penchant.Headline(
+        "petal-gain",
+        above="A bent manifold makes high frequencies easier to learn, gain in training accuracy",
+        below="A bent manifold makes high frequencies harder to learn, gain in training accuracy",
+        neither="Bending the manifold makes no significant difference in training accuracy",
+    )
     arrays = {
         "frequencies": "of the wave",
         "petals": "of the flower",

@@ -39,17 +39,25 @@ class TargetNoise(penchant.Probe):
         "excess-high": "best validation loss with the highest frequency minus that without noise",
         "clean-best-loss": "best validation loss without noise; null: best constant prediction",
     }
+    headline = penchant.Headline(
+        "low-minus-high",
+        above="Low-frequency noise in the targets hurts more",
+        below="High-frequency noise in the targets hurts more",
+        neither="No significant difference between noise of low and of high frequency",
+    )
+    tables = {
+        "validation-loss[amplitude, frequency, step]": "on clean targets of test samples, mean",
+        "training-loss[amplitude, frequency, step]": "on noisy targets, mean",
+        "clean-validation-loss[step]": "validation loss without noise",
+        "clean-training-loss[step]": "training loss without noise",
+        "best-loss[amplitude, frequency]": "smallest validation loss over steps, mean",
+        "shuffled-best-loss[amplitude, frequency]": "the same with noise values permuted among "
+        "samples",
+    }
     arrays = {
         "frequencies": "of the noise, cycles per unit of length",
         "amplitudes": "of the noise",
         "steps": "training steps of the evaluations",
-        "validation-loss": "on clean targets of test samples (amplitudes x frequencies x steps), "
-        "mean over trainings",
-        "training-loss": "on noisy targets (amplitudes x frequencies x steps), mean",
-        "clean-validation-loss": "validation loss without noise (steps)",
-        "clean-training-loss": "training loss without noise (steps)",
-        "best-loss": "smallest validation loss over steps (amplitudes x frequencies), mean",
-        "shuffled-best-loss": "the same with noise values permuted among samples",
     }
     # experiment 3: all samples of two digits
     _CURVES = {
@@ -119,6 +127,13 @@ class KernelSpectrum(penchant.Probe):
         "effective-rank": "of the kernel matrix; null: the number of samples, which it "
         "approaches if the kernel is too narrow",
     }
+    headline = penchant.Headline(
+        "rank-correlation",
+        above="Slow components of the target are learnt first, more than in a random basis",
+        below="Slow components of the target are learnt first less than in a random basis",
+        neither="The order in which components of the target are learnt does not differ "
+        "significantly from that of a random basis",
+    )
     arrays = {
         "steps": "training steps of the evaluations",
         "eigenvectors": "middle of each bin of eigenvectors",
@@ -213,12 +228,23 @@ class NoiseOnManifold(penchant.Probe):
         "norm-ratio": "length of the images over that of inputs on the unscaled plane; null: 1",
         "reconstruction-error": "mean squared error of the autoencoder; null: the images' variance",
     }
+    headline = penchant.Headline(
+        "manifold-minus-plane",
+        above="Noise is harder to learn on the images than on a plane with the same norm and "
+        "variance",
+        below="Noise is easier to learn on the images than on a plane with the same norm and "
+        "variance",
+        neither="No significant difference between the images and a plane with the same norm and "
+        "spread",
+    )
+    tables = {
+        "manifold-loss[step]": "on the images' manifold, mean over trainings",
+        "plane-loss[step]": "on the plane with the images' norm and variance, mean",
+        "normal-loss[step]": "on the normal cloud with the images' mean and covariance, mean",
+        "unscaled-plane-loss[step]": "on the plane of the paper, mean",
+    }
     arrays = {
         "steps": "training steps of the evaluations",
-        "manifold-loss": "on the images' manifold (steps), mean over trainings",
-        "plane-loss": "on the plane with the images' norm and variance (steps), mean",
-        "normal-loss": "on the normal cloud with the images' mean and covariance (steps), mean",
-        "unscaled-plane-loss": "on the plane of the paper (steps), mean",
         "reconstruction-error": "of the autoencoder, by training",
     }
     presets = {

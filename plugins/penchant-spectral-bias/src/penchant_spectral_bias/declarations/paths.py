@@ -39,6 +39,13 @@ class ClassPaths(penchant.Probe):
         "confirmed": "share of connected paths that keep the class at three times the resolution",
         "test-accuracy": "of the trained network",
     }
+    headline = penchant.Headline(
+        "bent-minus-straight",
+        above="Bent paths connect inputs of one class more often than straight lines",
+        below="Bent paths connect inputs of one class less often than straight lines",
+        neither="Bent paths do not connect inputs of one class significantly more often than "
+        "straight lines",
+    )
     arrays = {
         "classes": "of every pair",
         "kinds": "of every pair: how many of its ends are adversarial",

@@ -41,6 +41,13 @@ class PeakAblation(penchant.Probe):
         "clip-gain": "reach at the loosest clip minus that at the tightest",
         "lipschitz": "largest slope along the line at the end, at the loosest clip",
     }
+    headline = penchant.Headline(
+        "clip-gain",
+        above="A looser bound on the parameters reaches more frequencies of the peak",
+        below="A looser bound on the parameters reaches fewer frequencies of the peak",
+        neither="The bound on the parameters makes no significant difference to the frequencies "
+        "reached",
+    )
     arrays = {
         "weight-clips": "bounds on every parameter; 0 is none",
         "steps": "training steps of the evaluations",

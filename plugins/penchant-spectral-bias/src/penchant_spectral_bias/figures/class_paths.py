@@ -15,19 +15,6 @@ COLUMNS = 9  # inputs of a path
 KINDS = ("image-image", "image-adversarial", "adversarial-adversarial")
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("bent-minus-straight")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Bent paths connect inputs of one class more often than straight lines",
-        below="Bent paths connect inputs of one class less often than straight lines",
-        neither="Bent paths do not connect inputs of one class significantly more often than "
-        "straight lines",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Connected shares by kind, lengths, and a few paths as pictures."""
     figures = {"connected": _summary(result)}

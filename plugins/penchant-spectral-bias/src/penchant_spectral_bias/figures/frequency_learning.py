@@ -14,18 +14,6 @@ from penchant_spectral_bias.shared.bands import column, curve, row, stderr_of
 MANY = 10  # layers or frequencies that a legend can list
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rank-correlation")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Lower frequencies are learnt first, rank correlation",
-        below="Higher frequencies are learnt first, rank correlation",
-        neither="No order of frequencies is significant, rank correlation",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Learnt shares, the control, amplitudes, norms and loss, predictions; flowers, if compared."""
     figures = {

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import GREY, captioned, heat_map, palette
-
-from penchant_spectral_bias.shared.bands import column, stderr_of
-
-
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("robustness-gap")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The lowest frequency survives changes of the parameters better than the "
-        "highest, relative amplitudes",
-        below="The highest frequency survives changes of the parameters better than the "
-        "lowest, relative amplitudes",
-        neither="No significant difference between the lowest and the highest frequency, "
-        "relative amplitudes",
-    )
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import captioned, heat_map
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -50,21 +35,13 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _curves(axes: Axes, result: penchant.Result) -> None:
-    frequencies = result.arrays["frequencies"]
-    deltas = result.arrays["deltas"]
-    relative = result.arrays["relative-amplitude"]
-    stderr = stderr_of(result, "relative-amplitude")
-    colours = palette(len(frequencies), ordered=True)
-    for number, colour in enumerate(colours):
-        axes.errorbar(
-            deltas,
-            relative[:, number],
-            column(stderr, number),
-            color=colour,
-            label=f"{frequencies[number]:g}",
-        )
-    # what a number of random functions leaves of their mean
-    floor = result.arrays["noise-floor"].mean(1)
-    axes.plot(deltas, floor, ":", color=GREY, label="chance")
-    axes.set(xlabel="perturbation delta", ylabel="amplitude / unperturbed", ylim=(0, None))
-    axes.legend(title="frequency", ncols=2, fontsize=7)
+    curves(
+        result.tables["relative-amplitude"],
+        x="delta",
+        y="amplitude / unperturbed",
+        xlabel="perturbation delta",
+        # what a number of random functions leaves of their mean
+        level=result.tables["noise-floor"].reduced(np.mean, "frequency"),
+        axes=axes,
+    )
+    axes.set_ylim(bottom=0)

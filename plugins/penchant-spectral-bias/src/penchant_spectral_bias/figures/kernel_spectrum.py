@@ -12,19 +12,6 @@ from penchant_spectral_bias.shared.bands import curve, row, stderr_of
 BLACK = "#222222"
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rank-correlation")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="Slow components of the target are learnt first, more than in a random basis",
-        below="Slow components of the target are learnt first less than in a random basis",
-        neither="The order in which components of the target are learnt does not differ "
-        "significantly from that of a random basis",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """What is learnt by eigenvector and step, spectra, losses, and eigenvectors on a grid."""
     return {

@@ -14,18 +14,6 @@ NETWORKS = 4
 CLASSES = ["#c5d8ea", "#f3d3c4"]  # behind points, so that both stay legible
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("petal-gain")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="A bent manifold makes high frequencies easier to learn, gain in training accuracy",
-        below="A bent manifold makes high frequencies harder to learn, gain in training accuracy",
-        neither="Bending the manifold makes no significant difference in training accuracy",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy of network and neighbours, the learnt functions in the plane, their spectra."""
     return {

@@ -12,19 +12,6 @@ from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, palette
 from penchant_spectral_bias.shared.bands import curve, stderr_of
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("clip-gain")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="A looser bound on the parameters reaches more frequencies of the peak",
-        below="A looser bound on the parameters reaches fewer frequencies of the peak",
-        neither="The bound on the parameters makes no significant difference to the "
-        "frequencies reached",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Spectrum and prediction over training, one panel per clip; their end; the peak itself."""
     return {

@@ -104,6 +104,8 @@ def _straight(starts: Tensor, ends: Tensor, pivots: int) -> Tensor:
 
 def _climb(network: nn.Module, points: Tensor, shape: torch.Size, label: int) -> Tensor:
     """Gradient of the class's logit at points (paths, pivots, D)."""
+    if not points.numel():
+        return torch.zeros_like(points)
     inputs = points.reshape(-1, *shape)
     gradients = []
     for chunk in inputs.split(CHUNK):
@@ -192,12 +194,15 @@ def classified(
     Returns:
         Truth and probability, both (paths, points).
     """
+    rows = points.shape[:2]
+    # a class without pairs: not every network takes no sample at all
+    if not points.numel():
+        return points.new_ones(rows, dtype=torch.bool), points.new_ones(rows)
     inputs = points.reshape(-1, *shape)
     logits = outputs(network, inputs, chunk=CHUNK)
     keeps = logits.argmax(1) == label
     probability = logits.softmax(1)[:, label]
     # one row per path again
-    rows = points.shape[:2]
     return keeps.reshape(rows), probability.reshape(rows)
 
 

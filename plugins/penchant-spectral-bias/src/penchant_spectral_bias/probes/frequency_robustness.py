@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from penchant_spectral_bias.declarations.curves import FrequencyRobustness
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
-from penchant_spectral_bias.shared.averages import averages, joined, missing
+from penchant_spectral_bias.shared.averages import joined, missing
 from penchant_spectral_bias.shared.controls import against_control, in_steps
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.waves import (
@@ -39,11 +39,19 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     rows["amplitude"] /= target_amplitudes(options)
     losses = rows.pop("loss")
     untrained = rows.pop("untrained")
-    # deltas and frequencies are the axes of what was measured
+    axes = {
+        "training": range(options.trainings),
+        "delta": options.deltas,
+        "frequency": options.frequencies,
+    }
+    tables = {name: penchant.Table(rows[name], axes).mean("training") for name in RELATIVE}
+    amplitude = penchant.Table(
+        rows["amplitude"], {axis: axes[axis] for axis in ("training", "frequency")}
+    )
+    tables["amplitude"] = amplitude.mean("training")
     arrays = {
         "frequencies": torch.tensor(options.frequencies, device="cpu"),
         "deltas": torch.tensor(options.deltas, device="cpu", dtype=torch.float64),
-        **averages(rows),
     }
     _warn_where_not_learnt(options, context, rows["amplitude"].mean(0))
     quantities = _quantities(options, rows["relative-amplitude"], untrained)
@@ -55,6 +63,7 @@ def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Res
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables,
         conventions={
             "relative-amplitude": "|DFT| of the mean perturbed function over |DFT| of the "
             "unperturbed one",

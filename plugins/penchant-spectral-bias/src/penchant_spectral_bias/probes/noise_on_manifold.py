@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
@@ -13,7 +14,6 @@ from torch import Tensor, nn
 from penchant_spectral_bias.declarations.images import NoiseOnManifold
 from penchant_spectral_bias.numerics.autoencoder import reconstructions
 from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
-from penchant_spectral_bias.shared.averages import averages, stacked
 from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.two_classes import first_outputs, followed, squared_error
@@ -25,26 +25,29 @@ def run(options: NoiseOnManifold, context: penchant.Context) -> penchant.Result:
     """Train the same network on every manifold, once a training."""
     check_loss(context, "squared-error")
     _check_sizes(options, context)
-    names = [f"{name}-loss" for name in MANIFOLDS]
-    shards = list(context.map(noise_training, list(range(options.trainings))))
-    # (trainings, steps) each; the autoencoder has one number per training
-    losses = stacked(shards, names)
-    of_encoder = stacked(shards, ["reconstruction-error", "norm-ratio", "image-variance"])
-    variance = float(stacked(shards, ["target-variance"])["target-variance"].mean())
-    arrays = {
-        "steps": torch.tensor(evaluation_steps(context, context.options.samples), device="cpu"),
-        "reconstruction-error": of_encoder["reconstruction-error"],
-        **averages(losses),
-    }
+    steps = evaluation_steps(context, options.samples)
+    shards = context.tables(
+        noise_training, inside={"step": steps}, training=range(options.trainings)
+    )
+    losses = {f"{name}-loss": shards[f"{name}-loss"] for name in MANIFOLDS}
+    variance = float(shards["target-variance"].values.mean())
     quantities = _quantities(losses, variance)
-    for name in names:
+    for name in losses:
         warn_above_constant(context, quantities[name].value, variance, f"training ({name})")
-    nulls = {"reconstruction-error": float(of_encoder["image-variance"].mean()), "norm-ratio": 1.0}
+    # the autoencoder has one number per training
+    nulls = {
+        "reconstruction-error": float(shards["image-variance"].values.mean()),
+        "norm-ratio": 1.0,
+    }
     for name, null in nulls.items():
-        quantities[name] = penchant.Quantity.of(of_encoder[name], over="trainings", null=null)
+        values = shards[name].values
+        quantities[name] = penchant.Quantity.of(
+            values, over="trainings", null=null, multiplicative=True
+        )
     return penchant.Result(
         quantities,
-        arrays,
+        {"steps": np.array(steps), "reconstruction-error": shards["reconstruction-error"].values},
+        tables={name: table.mean("training") for name, table in losses.items()},
         conventions={
             "targets": "U[0, 1], independent of the inputs",
             "unscaled plane": "U[0, 1] in the first values of the input, zero elsewhere",
@@ -71,8 +74,9 @@ def _check_sizes(options: NoiseOnManifold, context: penchant.Context) -> None:
         )
 
 
-def noise_training(context: penchant.Context, training: int) -> dict[str, Any]:
+def noise_training(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
     """Losses on every manifold over one training, with the same targets and the same network."""
+    training = item["training"]
     chosen = _chosen(context, training)
     images, error = _images(context, training, chosen)
     flat = images.flatten(1)
@@ -167,15 +171,14 @@ def _length(points: Tensor) -> Tensor:
     return squares.mean().sqrt()
 
 
-def _quantities(losses: dict[str, Tensor], variance: float) -> dict[str, penchant.Quantity]:
-    final = {name: values[:, -1] for name, values in losses.items()}
+def _quantities(losses: dict[str, penchant.Table], variance: float) -> dict[str, penchant.Quantity]:
+    """Of losses (training, step) at their last step."""
+    final = {name: loss.at(step=loss.axes["step"][-1]) for name, loss in losses.items()}
     quantities = {}
     # the same samples, targets and network, so that differences are taken training by training
     for name in ("plane", "normal", "unscaled-plane"):
-        differences = final["manifold-loss"] - final[f"{name}-loss"]
-        quantities[f"manifold-minus-{name}"] = penchant.Quantity.of(
-            differences, over="trainings", null=0.0
-        )
-    for name, values in final.items():
-        quantities[name] = penchant.Quantity.of(values, over="trainings", null=variance)
+        difference = final["manifold-loss"].minus(final[f"{name}-loss"])
+        quantities[f"manifold-minus-{name}"] = difference.mean("training", null=0.0).quantity()
+    for name, loss in final.items():
+        quantities[name] = loss.mean("training", null=variance).quantity()
     return quantities

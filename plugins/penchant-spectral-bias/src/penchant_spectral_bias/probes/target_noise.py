@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import TargetNoise
-from penchant_spectral_bias.shared.averages import averages, stacked
 from penchant_spectral_bias.shared.controls import against_control
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.two_classes import (
@@ -31,29 +31,43 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     """Train on every kind of noise and without any; each training is a shard."""
     check_loss(context, "squared-error")
     check_classes(context, options.chosen_classes)
-    kinds = _kinds(options)
-    items = []
-    # in the order of kinds, and of trainings within each
-    for kind in kinds:
-        items += [{**kind, "training": training} for training in range(options.trainings)]
-    shards = list(context.map(noisy_training, items))
-    losses = {}
-    for name, values in stacked(shards, LOSSES).items():
-        losses[name] = values.reshape(len(kinds), options.trainings, -1).double()
-    best = losses["validation-loss"].amin(-1)  # (kinds, trainings)
-    variances = stacked(shards, ["variance"])["variance"]
-    arrays = {
-        "frequencies": torch.tensor(options.noise_frequencies, device="cpu", dtype=torch.float64),
-        "amplitudes": torch.tensor(options.noise_amplitudes, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(evaluated_steps(context), device="cpu"),
-        **averages(_by_noise(options, losses, best)),
+    steps = evaluated_steps(context)
+    trainings = range(options.trainings)
+    clean = context.tables(noisy_training, inside={"step": steps}, training=trainings)
+    noisy = context.tables(
+        noisy_training,
+        inside={"step": steps},
+        shuffled=(False, True),
+        amplitude=options.noise_amplitudes,
+        frequency=options.noise_frequencies,
+        training=trainings,
+    )
+    best = noisy["validation-loss"].reduced(np.min, "step")
+    clean_best = clean["validation-loss"].reduced(np.min, "step")
+    tables = {
+        "best-loss": best.at(shuffled=False).mean("training"),
+        "shuffled-best-loss": best.at(shuffled=True).mean("training"),
     }
-    quantities = _quantities(options, best, float(variances.mean()))
-    clean = quantities["clean-best-loss"]
-    warn_above_constant(context, clean.value, clean.null, "training without noise")
+    for name in LOSSES:
+        tables[name] = noisy[name].at(shuffled=False).mean("training")
+        tables[f"clean-{name}"] = clean[name].mean("training")
+
+    # the loss of the best constant, which is the mean
+    variances = np.append(clean["variance"].values, noisy["variance"].values)
+    null = float(variances.mean())
+    quantities = _quantities(best, clean_best)
+    quantities["clean-best-loss"] = clean_best.mean("training", null=null).quantity()
+    warn_above_constant(
+        context, quantities["clean-best-loss"].value, null, "training without noise"
+    )
     return penchant.Result(
         quantities,
-        arrays,
+        {
+            "frequencies": best.coordinates("frequency"),
+            "amplitudes": best.coordinates("amplitude"),
+            "steps": np.array(steps),
+        },
+        tables=tables,
         conventions={
             "noise": "amplitude times sin(2 pi k |x|), k in cycles per unit of length",
             "validation": "mean squared error on clean targets 0 and 1 of test samples; best over "
@@ -63,39 +77,22 @@ def run(options: TargetNoise, context: penchant.Context) -> penchant.Result:
     )
 
 
-def _grid(options: TargetNoise) -> tuple[int, int, int]:
-    """Dealt or not, amplitudes and frequencies: kinds of noise in their order."""
-    amplitudes = len(options.noise_amplitudes)
-    frequencies = len(options.noise_frequencies)
-    return 2, amplitudes, frequencies
-
-
-def _by_noise(options: TargetNoise, losses: dict[str, Tensor], best: Tensor) -> dict[str, Tensor]:
-    """What is averaged over trainings, which come first; the first kind is no noise."""
-    means = {}
-    grid = _grid(options)
-    for name, values in losses.items():
-        means[f"clean-{name}"] = values[0]
-        waves, _ = values[1:].unflatten(0, grid)
-        means[name] = waves.movedim(2, 0)  # (trainings, amplitudes, frequencies, steps)
-
-    # of the best loss the null too: the same noise permuted among samples
-    waves, dealt = best[1:].unflatten(0, grid)
-    means["best-loss"] = waves.movedim(2, 0)
-    means["shuffled-best-loss"] = dealt.movedim(2, 0)
-    return means
-
-
-def _kinds(options: TargetNoise) -> list[dict[str, Any]]:
-    """No noise; every amplitude and frequency; the same permuted among samples."""
-    without: dict[str, Any] = {"amplitude": 0.0, "frequency": 0.0, "shuffled": False}
-    kinds = [without]
-    for shuffled in (False, True):
-        for amplitude in options.noise_amplitudes:
-            for frequency in options.noise_frequencies:
-                kind = {"amplitude": amplitude, "frequency": frequency, "shuffled": shuffled}
-                kinds.append(kind)
-    return kinds
+def _quantities(best: penchant.Table, clean: penchant.Table) -> dict[str, penchant.Quantity]:
+    """Of best losses (shuffled, amplitude, frequency, training), and those without noise."""
+    # noise is compared at its largest, where it shows
+    frequencies = best.axes["frequency"]
+    largest = best.at(amplitude=max(best.axes["amplitude"]))
+    low, high = largest.at(frequency=min(frequencies)), largest.at(frequency=max(frequencies))
+    compared = {
+        "low-minus-high": low.minus(high),
+        "excess-low": low.minus(clean),
+        "excess-high": high.minus(clean),
+    }
+    # the same samples and networks, so that differences are taken training by training
+    return {
+        name: against_control(each.at(shuffled=False), each.at(shuffled=True), paired=True)
+        for name, each in compared.items()
+    }
 
 
 def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
@@ -108,13 +105,13 @@ def noisy_training(context: penchant.Context, item: dict[str, Any]) -> dict[str,
         context.data.test, options.chosen_classes, options.test_samples, generator
     )
 
-    # the wave, or its values permuted among samples
-    noise = radial_wave(clean.inputs, item["frequency"])
-    if item["shuffled"]:
+    # no noise; the wave; or its values permuted among samples
+    noise = radial_wave(clean.inputs, item.get("frequency", 0.0))
+    if item.get("shuffled"):
         generator = context.generator("shuffle", training)
         order = torch.randperm(len(noise), generator=generator, device="cpu")
         noise = noise[order.to(noise.device)]
-    noisy = Samples(clean.inputs, clean.labels + item["amplitude"] * noise)
+    noisy = Samples(clean.inputs, clean.labels + item.get("amplitude", 0.0) * noise)
     losses: dict[str, list[Tensor]] = {name: [] for name in LOSSES}
 
     def evaluate(network: nn.Module) -> None:
@@ -140,29 +137,3 @@ def radial_wave(inputs: Tensor, frequency: float) -> Tensor:
     angle = 2 * math.pi * frequency * lengths
     values = torch.sin(angle)
     return values.to(inputs.dtype)
-
-
-def _quantities(
-    options: TargetNoise, best: Tensor, variance: float
-) -> dict[str, penchant.Quantity]:
-    """Of best losses (kinds, trainings)."""
-    frequencies, amplitudes = options.noise_frequencies, options.noise_amplitudes
-    low = frequencies.index(min(frequencies))
-    high = frequencies.index(max(frequencies))
-    largest = amplitudes.index(max(amplitudes))
-
-    # noise is compared at its largest, where it shows
-    clean = best[0]
-    noisy = best[1:].unflatten(0, _grid(options))
-    waves, dealt = noisy[0, largest], noisy[1, largest]  # (frequencies, trainings)
-    compared = {
-        "low-minus-high": (waves[low] - waves[high], dealt[low] - dealt[high]),
-        "excess-low": (waves[low] - clean, dealt[low] - clean),
-        "excess-high": (waves[high] - clean, dealt[high] - clean),
-    }
-    quantities = {}
-    # the same samples and networks, so that differences are taken training by training
-    for name, (values, control) in compared.items():
-        quantities[name] = against_control(values, control, paired=True)
-    quantities["clean-best-loss"] = penchant.Quantity.of(clean, over="trainings", null=variance)
-    return quantities

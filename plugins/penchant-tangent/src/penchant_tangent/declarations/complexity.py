@@ -9,6 +9,8 @@ MEASURES = {
     "complexity": "sum over steps of |update| sqrt(tr K)",
     "spectral-product": "product of the largest singular values of all weights",
     "spectral-stable-rank": "product of spectral norms times the root of the sum of stable ranks",
+    "spectral-margin": "minus the margin over spectral-stable-rank, as in the bound of Neyshabur "
+    "et al. 2018",
     "path-norm": "root of the sum over paths of products of squared weights",
     "fisher-rao": "root of the mean over samples of (w . grad loss)^2",
     "distance": "distance of the parameters from their initial values",
@@ -24,8 +26,8 @@ class Complexity(penchant.Probe):
     is $\sum_t |\delta w_t| \sqrt{\operatorname{tr} K_t}$, the length of the parameter path in units
     of the change of the outputs. $K_t$ is the tangent kernel on some training samples, computed
     every `eval_every` steps. Other measures depend on the final parameters $w$: the product of
-    spectral norms, the same times the root of the sum of stable ranks (Neyshabur et al. 2018,
-    without its margin, which is a separate measure), the path norm, the Fisher-Rao norm, the
+    spectral norms, the same times the root of the sum of stable ranks, that with the margin which
+    the bound of Neyshabur et al. 2018 divides it by, the path norm, the Fisher-Rao norm, the
     distance from the initialisation, and the margin. The gap is training minus test accuracy, on
     the labels used for training and on clean ones.
 
@@ -57,6 +59,13 @@ class Complexity(penchant.Probe):
             for name, about in MEASURES.items()
         }
     }
+    headline = penchant.Headline(
+        "rank-correlation-complexity",
+        above="The sum of updates correlates with the generalisation gap, rank correlation",
+        below="The sum of updates anticorrelates with the generalisation gap, rank correlation",
+        neither="The sum of updates does not correlate significantly with the generalisation gap,"
+        " rank correlation",
+    )
     arrays = {
         "widths": "units of hidden layers",
         "shares": "shares of random labels",

@@ -51,6 +51,13 @@ class TangentKernel(penchant.Probe):
         "trace-ratio-{ratios}": "share of the {ratios} largest eigenvalues in the trace; null: all "
         "equal",
     }
+    headline = penchant.Headline(
+        "cka",
+        above="The tangent kernel is aligned with the labels more than with labels in random order",
+        below="The tangent kernel is aligned with the labels less than with labels in random order",
+        neither="The tangent kernel is not significantly more aligned with the labels than with "
+        "labels in random order",
+    )
     arrays = {
         "eigenvalues": "eigenvalues of the kernel, descending",
         "trace-ratios": "share of the k largest eigenvalues in the trace, for k = 1, 2, ...",
@@ -126,6 +133,13 @@ class ParameterDirections(penchant.Probe):
         "random-change-expected": "the same to first order, epsilon sqrt(tr K / (n P))",
         "first-order-error": "relative difference of change and first order on these samples",
     }
+    headline = penchant.Headline(
+        "leading-ratio",
+        above="The first singular vector changes the outputs more than random directions, ratio",
+        below="The first singular vector changes the outputs less than random directions, ratio",
+        neither="No significant difference between the first singular vector and random "
+        "directions, ratio",
+    )
     arrays = {
         "eigenvalues": "eigenvalues of the tangent kernel, descending",
         "singular-changes": "change of test outputs along each singular vector",

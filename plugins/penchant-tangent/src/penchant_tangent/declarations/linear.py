@@ -43,6 +43,13 @@ class SuperNat(penchant.Probe):
         "lowest-difference": "SuperNat minus gradient descent, lowest errors, paired",
         "wins": "share of trainings in which SuperNat ends with the lower error",
     }
+    headline = penchant.Headline(
+        "final-difference",
+        above="SuperNat ends with a larger test error than gradient descent",
+        below="SuperNat ends with a smaller test error than gradient descent",
+        neither="No significant difference between the test errors of SuperNat and gradient "
+        "descent",
+    )
     arrays = {
         "steps": "steps",
         "test-error-gradient-descent": "test error of gradient descent, (steps,)",
@@ -107,6 +114,13 @@ class Capacity(penchant.Probe):
         "rank-correlation-optimal": "of best bound and test error over scalings, mean of the "
         "draws; null: scalings in random order",
     }
+    headline = penchant.Headline(
+        "rank-correlation-optimal",
+        above="The bound of the best norm follows the test error, rank correlation",
+        below="The bound of the best norm moves against the test error, rank correlation",
+        neither="The bound of the best norm does not follow the test error significantly, rank "
+        "correlation",
+    )
     arrays = {
         "scalings": "c",
         "bound-l2": "bound of the usual norm, (scalings,)",

@@ -11,19 +11,6 @@ from penchant_tangent.shared.legends import legend_beside
 NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rank-correlation-optimal")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The bound of the best norm follows the test error, rank correlation",
-        below="The bound of the best norm moves against the test error, rank correlation",
-        neither="The bound of the best norm does not follow the test error significantly, "
-        "rank correlation",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Bounds beside the test error, and where the solutions lie."""
     return {"bounds": _bounds(result), "solutions": _solutions(result)}

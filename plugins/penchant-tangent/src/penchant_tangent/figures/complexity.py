@@ -13,24 +13,13 @@ MEASURES = (
     "complexity",
     "spectral-product",
     "spectral-stable-rank",
+    "spectral-margin",
     "path-norm",
     "fisher-rao",
     "distance",
     "margin",
 )
-
-
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("rank-correlation-complexity")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The sum of updates correlates with the generalisation gap, rank correlation",
-        below="The sum of updates anticorrelates with the generalisation gap, rank correlation",
-        neither="The sum of updates does not correlate significantly with the generalisation gap, "
-        "rank correlation",
-    )
+NEGATIVE = ("margin", "spectral-margin")
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -47,7 +36,6 @@ def _correlation(result: penchant.Result) -> Figure:
     """One panel per measure, one point per setting."""
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     panels = figure.subplots(2, 4, sharey=True)
-    panels[-1, -1].set_visible(False)
     gaps, errors = result.arrays["gap"], result.arrays["gap-stderr"]
     colours = palette(gaps.shape[1], ordered=True)
     for panel, name in zip(panels.flat, MEASURES):
@@ -64,8 +52,8 @@ def _correlation(result: penchant.Result) -> Figure:
             )
         order = result.quantities[f"rank-correlation-{name}"]
         panel.set_title(f"rank correlation {order.value:.2f}, {p_text(order.p)}", fontsize=8)
-        panel.set_xlabel(f"minus {name}" if name == "margin" else name)
-        if name not in ("margin", "distance"):
+        panel.set_xlabel(f"minus {name}" if name in NEGATIVE else name)
+        if name not in (*NEGATIVE, "distance"):
             panel.set_xscale("log")
             log_ticks(panel)
 
@@ -86,7 +74,8 @@ def _along(result: penchant.Result, axis: str, label: str) -> Figure:
     panel = figure.subplots()
     other = 1 if axis == "widths" else 0
     positions = result.arrays[axis]
-    for name, colour in zip(MEASURES[:-1], palette(len(MEASURES) - 1)):
+    positive = [name for name in MEASURES if name not in NEGATIVE]
+    for name, colour in zip(positive, palette(len(positive))):
         _share_of_largest(panel, positions, result.arrays[name].mean(other), name, colour)
 
     # the gap has an axis of its own

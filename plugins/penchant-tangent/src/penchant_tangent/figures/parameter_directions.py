@@ -8,19 +8,6 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, log_ticks
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("leading-ratio")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The first singular vector changes the outputs more than random directions, ratio",
-        below="The first singular vector changes the outputs less than random directions, ratio",
-        neither="No significant difference between the first singular vector and random "
-        "directions, ratio",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Changes along singular vectors, then along random directions (figure B.1)."""
     figure = Figure(figsize=(8, 3.8), layout="constrained")

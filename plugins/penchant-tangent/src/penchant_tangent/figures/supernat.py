@@ -11,19 +11,6 @@ from penchant_numerics.pictures import BLUE, ORANGE, captioned
 METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNat", ORANGE)}
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("final-difference")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="SuperNat ends with a larger test error than gradient descent",
-        below="SuperNat ends with a smaller test error than gradient descent",
-        neither="No significant difference between the test errors of SuperNat and gradient "
-        "descent",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Errors along the steps, and what SuperNat makes of the features."""
     return {"errors": _errors(result), "features": _features(result)}

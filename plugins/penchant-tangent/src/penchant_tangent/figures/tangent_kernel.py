@@ -11,19 +11,6 @@ from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, sp
 from penchant_tangent.shared.legends import legend_beside
 
 
-def headline(result: penchant.Result) -> str | None:
-    """One sentence, chosen by the numbers."""
-    quantity = result.quantities.get("cka")
-    if quantity is None or quantity.missing:
-        return None
-    return quantity.sentence(
-        above="The tangent kernel is aligned with the labels more than with labels in random order",
-        below="The tangent kernel is aligned with the labels less than with labels in random order",
-        neither="The tangent kernel is not significantly more aligned with the labels than "
-        "with labels in random order",
-    )
-
-
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """The spectrum with its trace ratios, and the alignment of every layer."""
     return {"spectrum": _spectrum(result), "layers": _layers(result)}

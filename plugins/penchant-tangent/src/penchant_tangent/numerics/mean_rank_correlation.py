@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from penchant_numerics.significance import LEVEL
 from torch import Generator
+
+_TIMES = 20  # as many permutations, where the first could make a correlation significant
 
 
 class MeanRankCorrelation(NamedTuple):
@@ -22,8 +25,7 @@ class MeanRankCorrelation(NamedTuple):
 
     def null(self) -> dict[str, float]:
         """The null of the mean, which is 0 over all orders: its spread and a two-sided p-value."""
-        least = abs(self.values.mean()) - 1e-12
-        as_far = int((np.abs(self.null_draws) >= least).sum())
+        as_far = _as_far(self.values, self.null_draws)
         return {
             "null": 0.0,
             "null_spread": float(np.sqrt(np.mean(self.null_draws**2))),
@@ -40,7 +42,7 @@ def mean_rank_correlation(
         x: Numbers (repetitions, positions), no repetition constant.
         y: Numbers (repetitions, positions), no repetition constant.
         generator: A generator on the CPU.
-        permutations: Draws of the null.
+        permutations: Draws of the null; twenty times as many where these could make it significant.
 
     Returns:
         Correlations and the draws, for `Quantity.of(found.values, null=found.null(), over=...)`.
@@ -55,11 +57,26 @@ def mean_rank_correlation(
 
     # the mean over repetitions of sum_i x_i y_order(i), from the mean of all products
     products = first.T @ second / len(first)  # (positions, positions)
+    values = values.round(12)
+    draws = _permuted(products, permutations, generator)
+    if (1 + _as_far(values, draws)) / (1 + permutations) <= LEVEL:
+        more = [_permuted(products, permutations, generator) for _ in range(_TIMES - 1)]
+        draws = np.concatenate([draws, *more])
+    return MeanRankCorrelation(values, draws)
+
+
+def _permuted(products: np.ndarray, permutations: int, generator: Generator) -> np.ndarray:
+    """Mean correlations of random orders of the positions."""
     positions = np.arange(len(products))
     keys = torch.rand(permutations, len(products), generator=generator, device="cpu")
     orders = keys.argsort(1).numpy()
-    draws = products[positions, orders].sum(1)
-    return MeanRankCorrelation(values.round(12), draws)
+    draws: np.ndarray = products[positions, orders].sum(1)
+    return draws
+
+
+def _as_far(values: np.ndarray, draws: np.ndarray) -> int:
+    """How many orders are as far from none as the one that was seen, to rounding."""
+    return int((np.abs(draws) >= abs(values.mean()) - 1e-12).sum())
 
 
 def _unit_ranks(values: np.ndarray) -> np.ndarray:

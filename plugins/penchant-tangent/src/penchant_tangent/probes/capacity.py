@@ -230,7 +230,9 @@ def _quantities(
         if name.startswith(("bound", "error-bound", "tightness")):
             quantities[name] = penchant.Quantity.of(numbers[:, last], over="draws")
     ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
-    quantities["bound-ratio"] = penchant.Quantity.of(ratio, over="draws", null=1.0)
+    quantities["bound-ratio"] = penchant.Quantity.of(
+        ratio, over="draws", null=1.0, multiplicative=True
+    )
     quantities["test-error"] = penchant.Quantity(
         arrays["test-error"][last],
         stderr=arrays["test-error-stderr"][last],

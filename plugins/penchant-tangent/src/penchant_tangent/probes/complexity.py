@@ -63,7 +63,7 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
             "complexity": f"tr K on {options.samples} training samples, not centred, every "
             f"{options.eval_every} steps",
             "path norm": "biases included, as paths that begin at one",
-            "margin": "negative, so that larger is more complex",
+            "margin": "negative, so that larger is more complex, also over spectral-stable-rank",
             "error bound": f"(38) with (60) for the way, at a margin of {MARGIN:g}, delta = "
             f"{DELTA:g}; traces are scaled to all training samples",
         },
@@ -124,14 +124,16 @@ def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, f
     _warn_if_unfinished(context, loss)
     _, tested = evaluate(network, context.data.test)
     final = outputs(network, train.inputs)
+    ranks, own_margin = spectral_stable_rank(network), margin(final, train.labels)
     return {
         "complexity": way.total,
         "spectral-product": spectral_product(network),
-        "spectral-stable-rank": spectral_stable_rank(network),
+        "spectral-stable-rank": ranks,
+        "spectral-margin": -own_margin / ranks,
         "path-norm": path_norm(network.double(), tuple(context.data.shape)),
         "fisher-rao": fisher_rao(network.to(context.dtype), train),
         "distance": float((_flat(network) - first).norm()),
-        "margin": -margin(final, train.labels),
+        "margin": -own_margin,
         "error-bound": _error_bound(
             way.total, len(batch.inputs), final.shape[1], margins(final, train.labels)
         ),

@@ -194,7 +194,9 @@ def _quantities(
     for position, step in enumerate(steps):
         own = values[:, position]
         ratios = own[:, -1] / own[:, 0]
-        quantities[f"decay-{step}"] = penchant.Quantity.of(ratios, over="trainings", null=1.0)
+        quantities[f"decay-{step}"] = penchant.Quantity.of(
+            ratios, over="trainings", null=1.0, multiplicative=bool((ratios > 0).all())
+        )
         quantities[f"label-share-{step}"] = penchant.Quantity.of(
             shares[:, position], over="trainings", null=null
         )

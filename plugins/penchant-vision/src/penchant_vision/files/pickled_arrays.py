@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import penchant
@@ -44,14 +44,27 @@ def _load(path: Path) -> Any:
             ) from error
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows the names of `_ADMITTED` only."""
+class _Unpickler(pickle._Unpickler):
+    """Knows the names of `_ADMITTED` only, and sets the state of arrays and their types only.
+
+    Of Python's two unpicklers the one whose steps can be replaced.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         try:
             return _ADMITTED[module, name]
         except KeyError:
             raise penchant.Error(f"found {module}.{name} in the pickle, {ADMITTED}") from None
+
+    def _set_state(self: Any) -> None:
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if not isinstance(target, (_Type, _Array)):
+            kind = type(target).__name__
+            raise penchant.Error(f"found a pickle that sets attributes of a {kind}, {ADMITTED}")
+        target.__setstate__(state)
+
+    dispatch: ClassVar[dict[int, Any]] = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: _set_state}
 
     def persistent_load(self, pid: Any) -> Any:
         raise penchant.Error(f"found a reference to something outside the pickle, {ADMITTED}")

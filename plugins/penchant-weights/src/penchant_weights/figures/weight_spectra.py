@@ -17,8 +17,7 @@ _NAMES = 30  # names on an axis at most
 def headline(result: penchant.Result) -> str | None:
     """Whether weights differ from their entries in random order, and whether tails are heavy."""
     distance = result.quantities["mp-distance"]
-    p = distance.null_p_value
-    if p is None or p > 0.01:
+    if not distance.is_significant:
         return "Spectra of the weights are those of the same entries in random order."
     text = (
         f"Spectra are {distance.value:.2g} from the Marchenko-Pastur law, "

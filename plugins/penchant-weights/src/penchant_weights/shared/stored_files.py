@@ -32,6 +32,10 @@ def stored_files(path: Path) -> list[Path]:
         raise ValueError(f"there is no file {path}")
     if path.name.endswith(_INDEX):
         shards = json.loads(path.read_text())["weight_map"].values()
+        for name in shards:
+            # No path leads out of the folder.
+            if not isinstance(name, str) or Path(name).name != name:
+                raise ValueError(f"{path} names {name!r}, expected a file of the same folder")
         files = [path.parent / name for name in dict.fromkeys(shards)]
         missing = [file.name for file in files if not file.is_file()]
         if missing:

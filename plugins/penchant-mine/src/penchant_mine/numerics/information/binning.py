@@ -26,7 +26,7 @@ def _column(column: Tensor, bins: int) -> Tensor:
     positions = torch.linspace(0, 1, bins + 1, device=column.device, dtype=torch.float64)
     # Equal frequency: the same number of samples in every bin.
     edges = torch.quantile(exact, positions[1:-1])
-    return torch.bucketize(exact, edges.contiguous())
+    return torch.bucketize(exact.contiguous(), edges.contiguous())
 
 
 def binned_information(x: Tensor, z: Tensor) -> tuple[Tensor, float, int]:

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from penchant_mine.numerics.information.cross_cumulants import cross_scores, skewness_score
+
 NEGLIGIBLE = 1e-10  # share of the largest singular value below which one is rounding
 FEWEST = 20  # samples, below which nothing is called far from normal
 
@@ -81,8 +83,9 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     """Are x and z jointly something else than normal samples would be?
 
     At 1 %, corrected for the number of comparisons. The tests are of every column's skewness and
-    kurtosis, the kurtosis of all columns together (Mardia 1970), and what a line through one
-    variable leaves of the other: of normal variables it is independent of the first.
+    kurtosis, those of all columns together (Mardia 1970), cumulants of three and four columns, and
+    what a line through one variable leaves of the other: of normal variables it is independent of
+    the first.
     """
     columns = torch.cat([x, z], 1).to(torch.float64)
     varies = columns.std(0) > 0
@@ -95,11 +98,14 @@ def far_from_normal(x: Tensor, z: Tensor) -> bool:
     standard = (columns - columns.mean(0)) / columns.std(0)
     skewness = standard.pow(3).mean(0) * math.sqrt(samples / 6)
     kurtosis = (standard.pow(4).mean(0) - 3) * math.sqrt(samples / 24)
-    together = _mardia(columns)
+    basis = _basis(columns)
+    together = torch.stack([_mardia(basis), skewness_score(basis)])
+    inside = varies[: x.shape[1]].sum()
+    cross = cross_scores(columns[:, :inside], columns[:, inside:])
     variates = _canonical_variates(x.to(torch.float64), z.to(torch.float64))
     ways = (variates, variates[::-1])
     left_over = [_left_over(*way).flatten() for way in ways]
-    scores = torch.cat([skewness, kurtosis, together[None], *left_over])
+    scores = torch.cat([skewness, kurtosis, together, cross, *left_over])
     # Two-sided, for all of them together.
     level = torch.tensor(0.01 / (2 * len(scores)), device="cpu", dtype=torch.float64)
     limit = -float(torch.special.ndtri(level))
@@ -137,11 +143,9 @@ def _unit(columns: Tensor) -> Tensor:
     return torch.where(length > smallest, centred / length, 0.0)
 
 
-def _mardia(columns: Tensor) -> Tensor:
+def _mardia(basis: Tensor) -> Tensor:
     """Kurtosis of all columns together, in standard deviations of that of normal samples."""
-    samples = len(columns)
-    basis = _basis(columns)
-    rank = basis.shape[1]
+    samples, rank = basis.shape
     expected = rank * (rank + 2)
     # Squared distances of samples from their mean, in units of the covariance.
     distances = basis.square().sum(1)

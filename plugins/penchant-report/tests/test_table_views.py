@@ -1,0 +1,94 @@
+"""Tables as people read and copy them (`penchant_report.table_views`), and in pandas and xarray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import penchant
+import pytest
+from penchant.results.files import write_json
+from penchant.results.job_folder import JobFolder
+from penchant_report import table_views
+from penchant_report.report import write_report
+
+AXES = {"frequency": (0.1, 0.5), "step": (0, 10, 20)}
+
+
+@pytest.fixture
+def loss() -> penchant.Table:
+    stderr = np.full((2, 3), 0.1)
+    values = [[1.0, 2.0, 3.0], [4.0, 5.0, -6.0]]
+    return penchant.Table(values, AXES, stderr=stderr, null=2.5, over="trainings", count=4, df=3)
+
+
+def test_a_grid_has_the_last_axis_across(loss: penchant.Table) -> None:
+    head, first, second = table_views.grid(loss)
+    assert head == ["frequency", "step 0", "step 10", "step 20"]
+    assert first[:2] == ["0.1", "1.00 ± 0.10 (null 2.5)"]
+    assert second[-1] == "−6.00 ± 0.10 (null 2.5)"
+
+
+def test_csv_has_every_number_unrounded(loss: penchant.Table) -> None:
+    lines = table_views.to_csv(loss).splitlines()
+    assert lines[0] == "frequency,step,value,stderr,null,df"
+    assert lines[-1] == "0.5,20,-6.0,0.1,2.5,3.0"
+    assert len(lines) == 7
+
+
+def test_latex_has_errors_in_mathematics(loss: penchant.Table) -> None:
+    text = table_views.to_latex(loss)
+    assert r"\begin{tabular}{lrrr}" in text
+    assert r"$1.00 \pm 0.10$ (null $2.5$)" in text
+
+
+def test_a_large_table_is_not_shown() -> None:
+    large = penchant.Table(np.zeros(500), {"step": range(500)})
+    assert table_views.to_html(large) == "<p>Table (step 500)</p>"
+
+
+def _run(folder: Path, tables: dict[str, Any]) -> penchant.Result:
+    labels = {"probe": "noise", "seed": 0}
+    record: Any = {"id": "noise-s0", "status": "done", "labels": labels, "probe": {"name": "noise"}}
+    result = penchant.Result({"size": penchant.Quantity(1.0)}, tables=tables, record=record)
+    job = JobFolder.of(folder, "noise-s0").write(result)
+    entry = {"id": "noise-s0", "status": "done", "labels": labels, "path": "jobs/noise-s0"}
+    write_json(folder / "run.json", {"schema": 1, "title": "t", "seeds": [0], "jobs": [entry]})
+    return job
+
+
+def test_the_report_shows_tables_with_csv_and_latex_to_copy(
+    tmp_path: Path, loss: penchant.Table
+) -> None:
+    _run(tmp_path, {"loss": loss})
+    write_report(penchant.read(tmp_path))
+    page = (tmp_path / "report.html").read_text()
+    assert "<td>1.00 ± 0.10 (null 2.5)</td>" in page
+    assert "0.5,20,-6.0,0.1,2.5,3.0" in page
+    assert r"$1.00 \pm 0.10$ (null $2.5$)" in page
+
+
+def test_a_long_data_frame_has_a_column_for_each_axis(tmp_path: Path, loss: penchant.Table) -> None:
+    pytest.importorskip("pandas")
+    _run(tmp_path, {"loss": loss, "last": loss.at(step=20)})
+    frame = penchant.read(tmp_path).to_pandas(long=True)
+    assert len(frame) == 8
+    row = frame[(frame.table == "loss") & (frame.frequency == 0.5) & (frame.step == 10)]
+    assert row.value.item() == 5.0
+    assert row.probe.item() == "noise"
+
+
+def test_axes_are_those_that_are_stored_not_guessed_by_length(
+    tmp_path: Path, loss: penchant.Table
+) -> None:
+    pytest.importorskip("xarray")
+    # Two axes of one length cannot be told apart by it.
+    square = penchant.Table(np.arange(4.0).reshape(2, 2), {"a": ("x", "y"), "b": ("u", "v")})
+    _run(tmp_path, {"loss": loss, "square": square})
+    (result,) = penchant.read(tmp_path).results()
+    dataset = result.to_xarray()
+    assert dataset["square"].dims == ("a", "b")
+    assert dataset["square"].sel(a="y", b="u").item() == 2.0
+    assert dataset["loss-stderr"].dims == ("frequency", "step")
+    assert dataset["loss"].sel(frequency=0.5, step=20).item() == -6.0
