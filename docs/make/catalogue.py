@@ -134,7 +134,7 @@ def _probe_table(registrations: list[Registration]) -> list[str]:
         families.setdefault(registration.distribution, []).append(registration)
     for distribution, own in sorted(families.items(), key=_template_last):
         summary = importlib.metadata.metadata(distribution)["Summary"]
-        lines += ["", f"### {summary}", "", f"`pip install {distribution}`", ""]
+        lines += ["", f"### {summary}", "", f"In the distribution `{distribution}`.", ""]
         lines += ['<div class="probes" markdown>', ""]
         lines.append(f"| probe | question | {' | '.join(kinds)} |")
         lines.append("|---" * (len(kinds) + 2) + "|")
@@ -340,7 +340,10 @@ def _probe(cls: type[Probe]) -> list[str]:
         links = [_estimator_link(name) for name in names]
         lines += [f"Estimators of the role `{role}`: {', '.join(links)} by default.", ""]
     lines += _meanings("Quantities", cls.quantities)
-    lines += _meanings("Arrays", cls.arrays)
+    if cls.tables:
+        lines += _meanings("Tables", cls.tables)
+    if cls.arrays or not cls.tables:
+        lines += _meanings("Arrays", cls.arrays)
     lines += ["## Presets", "", "| preset | experiment |", "|---|---|"]
     for preset in cls.presets:
         lines.append(f"| `{preset}` | {_experiments(cls.name, preset)} |")

@@ -39,7 +39,7 @@ UNSEEN = (NOT_FEASIBLE, NOT_MEASURED)
 MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
   same kind of data, and at least one of the figure's networks, or a narrower one of its kind. And
-  every test is refused on its controls: runs in which the claim must not hold.
+  no test holds in its control: a run in which the claim must fail.
 - **partly**: only some of the tests hold; or a control passes, or there is none; or other data or
   another network stands in for the paper's; or a part of the claim is not measured.
 - **not**: none of the tests holds at this scale. The entry says why, as far as we know.
@@ -50,7 +50,7 @@ MEANINGS = """\
 A test compares numbers of the run. *Above* and *below* are significant differences: two-sided 1 %
 level, by Student's t with the degrees of freedom of the standard error, or by the p-value that the
 number carries; where a test names a distance, by that much, significantly so where an error is
-known. *Near* is significantly nearer than the distance that the test names; *not above*, for
+known. *Near*: closer than the named distance, at the 1 % level; *not above*, for
 bounds, is refuted by a significant excess. Numbers of several seeds are pooled, and compared seed
 by seed. z is the difference in standard errors; with few repetitions, the
 normal deviate with the same p-value. A control is the same command with one thing taken away, such
@@ -332,12 +332,11 @@ def _scores(papers: Any, entries: list[dict[str, Any]], folder: str) -> list[str
 
 def score() -> str:
     """What README.md says of the gallery."""
-    _, every, _, _ = read()
-    entries = [entry for entry in every if entry["paper"] != "outside"]
+    _, entries, _, _ = read()
     reproduced = sum(entry["verdict"] == REPRODUCED for entry in entries)
     return (
-        f"We reproduce {reproduced} of {len(entries)} claims of the papers on a CPU, each with a "
-        f"control that refutes it; the gallery says which, and "
+        f"{reproduced} of {len(entries)} claims of ten papers come out on a CPU, each beside a "
+        f"control in which the claim must fail, and does; the gallery says which, and "
         f"[what we found that the papers do not say](docs/gallery/{FINDINGS})."
     )
 

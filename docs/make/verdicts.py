@@ -125,12 +125,12 @@ def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome
         if limit is None:
             raise SystemExit(f"{test['that']!r} is tested to be near {reference}: it needs `by`")
         room = _margin(limit, value.value - apart.value) - abs(apart.value)
-        sure = _is_significant(significance.p_value(room, apart.error, apart.df))
+        sure = significance.is_significant(significance.p_value(room, apart.error, apart.df))
         # What has no error is near or not, but never significantly far.
         holds = room >= 0 and (apart.error is None or sure)
         shown += f", within {limit}"
         return Outcome(shown, holds, _distance(apart), opposed=room < 0 and sure)
-    sure = _is_significant(apart.p)
+    sure = significance.is_significant(apart.p)
     if kind == "not above":
         exceeded = sure and _is_beyond("above", apart, 0.0)
         return Outcome(shown, not exceeded, _distance(apart), opposed=exceeded)
@@ -140,10 +140,11 @@ def outcome(test: dict[str, Any], measured: dict[str, Any], run: str) -> Outcome
         holds = _is_beyond(kind, apart, margin)
         if apart.error and not test.get("premise"):
             beyond = significance.p_value(abs(apart.value) - margin, apart.error, apart.df)
-            holds = holds and _is_significant(beyond)
+            holds = holds and significance.is_significant(beyond)
         shown += f", by {limit} at least"
         return Outcome(shown, holds, _distance(apart), opposed)
-    if apart.p is None:
+    # Numbers that are all equal have an error of 0, and decide nothing.
+    if apart.p is None and apart.error is None:
         raise SystemExit(f"{test['that']!r} has no error: its test needs `by`")
     return Outcome(shown, sure and _is_beyond(kind, apart, 0.0), _distance(apart), opposed)
 
@@ -154,10 +155,6 @@ def _outcome_or_missing(test: dict[str, Any], measured: dict[str, Any], run: str
         return outcome(test, measured, run)
     except MissingNumberError:
         return Outcome(f"{test['that']} is {test['is']} {test['than']}", False, "missing")
-
-
-def _is_significant(p: float | None) -> bool:
-    return p is not None and any(significance.significant([p]))
 
 
 def _margin(limit: str | float, reference: float) -> float:
