@@ -328,7 +328,7 @@ def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     needs = [f"`{each}`" for each in cls.needs]
     optional = [each for each in cls.accepts if each in AXES]
-    needs += [f"`{each}` (only if the probe's entry names it)" for each in optional]
+    needs += [f"`{each}` (optional)" for each in optional]
     takes = []
     for kind, how in taken(cls).items():
         if how != "no":

@@ -22,7 +22,7 @@ from penchant.execution.context import Context
 from penchant.execution.diagnosis import explained
 from penchant.execution.environment import isolated, peak_memory, recorded_policy
 from penchant.execution.failures import Failure, TimeLimitError, failure_of
-from penchant.execution.fitting import check_fit, mistakes
+from penchant.execution.fitting import check_fit, mistakes, naming_unselected
 from penchant.execution.limits import time_limit
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import load_only
@@ -91,6 +91,7 @@ def _measured(context: Context, folder: Path) -> tuple[Result, Failure | None, R
     settings = job.settings
     try:
         with (
+            naming_unselected(job.probe),
             # Standard output is for results, or for JSON lines.
             contextlib.redirect_stdout(sys.stderr),
             isolated(settings, device, context.warn),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -91,6 +93,22 @@ def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
         found = f"found {context.architecture.outputs} outputs"
         hint = f"set outputs = 1, or {ONE_OF_MANY}"
         raise Error(f"{what} needs one output or two logits, {found}; {hint}")
+
+
+@contextlib.contextmanager
+def naming_unselected(probe: BoundProbe) -> Iterator[None]:
+    """Errors of a probe say which architectures or datasets its entry could have named."""
+    try:
+        yield
+    except Error as error:
+        hints = []
+        for kind, labels in probe.unselected.items():
+            if labels:
+                named = f"{kind}s = {json.dumps(labels[:1], ensure_ascii=False)}"
+                hints.append(f"; of several {kind}s it uses those that its entry names: {named}")
+        if not hints:
+            raise
+        raise Error("".join([str(error), *hints])) from error.__cause__
 
 
 def mistakes(probe: BoundProbe, result: Result) -> Iterator[str]:

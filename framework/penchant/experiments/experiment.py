@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -144,5 +145,6 @@ def _check_used(known: Mapping[str, Known], probes: list[BoundProbe], where: str
         able = [probe.label for probe in probes if type(probe.component).has_axis(axis)]
         hint = f"none of the probes takes a {axis}"
         if able:
-            hint = f"{able[0]} uses one only if its entry names it: {axis}s = [{label!r}]"
+            named = f"{axis}s = {json.dumps([label], ensure_ascii=False)}"
+            hint = f"of several {axis}s {able[0]} uses those that its entry names: {named}"
         raise Error(f"no probe uses the {axis} {label!r}; {hint} ({where}, {axis}s)")

@@ -134,7 +134,8 @@ class BoundProbe(BoundComponent[Probe]):
     """A probe with its estimators, its training and the axes it was given.
 
     With `trains_further`, the probe's own entry has a training: then a network of the user's is
-    trained further instead of being measured as it is. `reduced` says what `--quick` changed.
+    trained further instead of being measured as it is. `reduced` says what `--quick` changed,
+    `unselected` which architectures and datasets its entry could have named and did not.
     """
 
     preset: str = "quick"
@@ -144,6 +145,7 @@ class BoundProbe(BoundComponent[Probe]):
     reduced: str = ""
     used: Mapping[tuple[str, str], Registration] = attrs.field(factory=dict)
     axes: Mapping[str, Axis[Component]] = attrs.field(factory=dict)
+    unselected: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     @property
     def estimator_labels(self) -> dict[str, list[str]]:

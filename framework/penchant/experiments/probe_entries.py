@@ -68,6 +68,7 @@ class ProbeEntry:
             reduced=self._reduced(),
             used=self._used([component, *[each.component for each in bound]]),
             axes=axes,
+            unselected=self._could_name(axes, known),
         )
 
     def _reduced(self) -> str:
@@ -129,13 +130,11 @@ class ProbeEntry:
             if labels:
                 raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({where})")
             return (None,)
-        # Without a selection a probe gets everything it needs, and nothing it merely accepts.
         if labels is None:
-            if kind not in cls.needs:
-                return (None,)
-            if not known:
-                raise Error(f"{cls.name} needs {self._needed(kind)} ({self.where})")
-            return tuple(known.values())
+            return self._unselected(kind, known)
+        # An empty list leaves out what the probe merely accepts.
+        if kind in cls.accepts and isinstance(labels, (list, tuple)) and not labels:
+            return (None,)
         if not isinstance(labels, (list, tuple)) or not labels:
             raise Error(f"{key} must be a list of labels, found {labels!r} ({where})")
         for label in labels:
@@ -143,6 +142,28 @@ class ProbeEntry:
                 hint = suggestion(str(label), known)
                 raise Error(f"no {kind} has the label {label!r}{hint} ({where})")
         return tuple(known[label] for label in labels)
+
+    def _unselected(self, kind: str, known: Known) -> Axis[Component]:
+        """Without a selection: everything that a probe needs, or the only one that it accepts."""
+        if kind in self.cls.needs:
+            if not known:
+                raise Error(f"{self.cls.name} needs {self._needed(kind)} ({self.where})")
+            return tuple(known.values())
+        only = list(known.values())
+        # Of several, none is meant more than the others.
+        if len(only) != 1 or how_taken(self.cls, only[0].network_kind) == "no":
+            return (None,)
+        return (only[0],)
+
+    def _could_name(
+        self, axes: Mapping[str, Axis[Component]], known: Mapping[str, Known]
+    ) -> dict[str, tuple[str, ...]]:
+        """The labels that the entry may name along an axis, where it names none and has none."""
+        return {
+            kind: tuple(known[kind])
+            for kind in AXES
+            if kind in self.cls.accepts and axes[kind] == (None,) and f"{kind}s" not in self.table
+        }
 
     def _needed(self, kind: str) -> str:
         """The axis that a probe lacks, and how to add it to the file or command."""

@@ -1,5 +1,6 @@
 """Experiments: everything that is wrong is said before anything runs; jobs have definite names."""
 
+import attrs
 import penchant
 import pytest
 from penchant.experiments.experiment import build, read_toml
@@ -158,3 +159,44 @@ def test_seeds_and_axes_span_the_grid_with_datasets_as_neighbours():
     found = build(raw, discovery.load()).jobs("cpu")
     assert len(found) == 8
     assert [job.labels["dataset"] for job in found] == ["two-blobs"] * 4 + ["far"] * 4
+
+
+@attrs.frozen
+class Optional(penchant.Probe):
+    """Says which data it was given, and fails without any."""
+
+    name = "optional"
+    accepts = ("architecture", "dataset")
+    quantities = {"given": "1"}
+
+    @staticmethod
+    def target(options, context):
+        if not context.has("dataset"):
+            raise penchant.Error("takes a file or a dataset, found neither")
+        return penchant.Result({"given": penchant.Quantity(1.0, exact=True)})
+
+
+def optional(**changes):
+    plugins = discovery.load().with_component(Optional, penchant.Probe)
+    raw = {**EXAMPLE, "probes": [{"name": "optional"}, {"name": "output-spread"}], **changes}
+    return raw, plugins
+
+
+def test_the_only_one_there_is_is_used_also_where_a_probe_could_do_without():
+    raw, plugins = optional()
+    labels = build(raw, plugins).jobs("cpu")[0].labels
+    assert (labels["architecture"], labels["dataset"]) == ("perceptron", "two-blobs")
+    raw["probes"][0] |= {"datasets": [], "architectures": []}
+    assert build(raw, plugins).jobs("cpu")[0].labels == {"probe": "optional", "seed": 0}
+
+
+def test_of_several_none_is_used_and_a_failure_says_how_to_name_one(tmp_path):
+    two = [{"name": "two-blobs", "label": "Fashion"}, {"name": "two-blobs", "label": "b"}]
+    raw, plugins = optional(datasets=two)
+    run = penchant.run(raw | {"executor": "serial"}, plugins=plugins, out=tmp_path / "run")
+    error = run.results(probe="optional")[0].error
+    assert error.startswith("takes a file or a dataset, found neither; of several datasets")
+    assert error.endswith('datasets = ["Fashion"]')
+    alone = {**raw, "probes": raw["probes"][:1]}
+    with pytest.raises(penchant.Error, match=r'entry names: datasets = \["Fashion"\]'):
+        build(alone, plugins)

@@ -108,7 +108,7 @@ def _options(cls: type[Component]) -> list[str]:
 def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     axes = [axis for axis in cls.accepts if axis in AXES]
-    needs = [*cls.needs, *[f"{axis} (only if the probe's entry names it)" for axis in axes]]
+    needs = [*cls.needs, *[f"{axis} (optional)" for axis in axes]]
     takes = {kind: how for kind, how in taken(cls).items() if how != "no"}
     roles = {role: _names(default) for role, default in cls.roles.items()}
     presets = {name: _shown(values) for name, values in cls.presets.items()}
@@ -132,7 +132,7 @@ def _described(kind: str, how: str) -> str:
         **KINDS,
         "tokens": "inputs that are whole numbers",
         "sequences": "a label for every position",
-        "data": "a dataset" if how == "yes" else "a dataset, if the probe's entry names one",
+        "data": "a dataset" if how == "yes" else "a dataset, if there is one",
     }
     return words[kind]
 

@@ -102,7 +102,8 @@ def _selected(
     if not plugins.has("probe", name):
         return [None]
     cls: Any = plugins.find("probe", name).component
-    if tables and axis in cls.needs:
+    only = axis in cls.accepts and len(tables) == 1
+    if tables and (axis in cls.needs or only):
         return tables
     return [None]
 

@@ -19,7 +19,7 @@ from penchant.execution.attempts import call_probe
 from penchant.execution.context import Context
 from penchant.execution.devices import resolve_device
 from penchant.execution.environment import isolated
-from penchant.execution.fitting import check_fit
+from penchant.execution.fitting import check_fit, naming_unselected
 from penchant.execution.mapping import Pool
 from penchant.experiments.jobs import Job
 
@@ -47,7 +47,7 @@ def refusal(
     device = resolve_device(job.settings.device)
     component = job.probe.component
     try:
-        with isolated(job.settings, device, lambda text: None):
+        with naming_unselected(job.probe), isolated(job.settings, device, lambda text: None):
             context = Context(job, folder, device=device, pool=pool)
             check_fit(job, context)
             measure = resolve(component.target, f"probe {component.name!r}")
