@@ -46,7 +46,7 @@ def run(
         out: The run folder; by default `runs/` and the file's name.
         fresh: Move an old run in this folder aside.
         quick: Run a reduced form: each probe's quick preset.
-        progress: Show bars, on a terminal or in a notebook.
+        progress: Print a line for each job on stderr; on a terminal or in a notebook show bars.
         only: Run only jobs whose id or labels match one of these patterns.
         plugins: The plugins with its components; by default all that are installed.
         where: The name of the experiment in messages.
@@ -67,7 +67,7 @@ def run(
     raw |= _plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()})
     plugins = plugins or discovery.load()
     if progress:
-        plugins = with_display(plugins, lines=False)
+        plugins = with_display(plugins, quantities=False)
     if quick:
         raw = extra("penchant_tools.quick:quick_form")(raw, plugins, where)
         stem = f"{stem}-quick"

@@ -283,7 +283,7 @@ def _execute(
         listener = extra("penchant_tools.json_lines:JsonLines")
         plugins = plugins.with_listener("json-lines", listener())
     elif not quiet:
-        plugins = with_display(plugins, verbose=verbose)
+        plugins = with_display(plugins, quantities=verbose or None)
     experiment = build(raw, plugins, where)
     finished = run_experiment(experiment, plugins, folder, fresh=fresh, only=only)
     report = finished.folder / "report.html"

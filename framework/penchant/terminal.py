@@ -39,19 +39,26 @@ def printable(text: str) -> str:
     return "".join(shown)
 
 
-def with_display(plugins: Plugins, *, lines: bool = True, verbose: bool = False) -> Plugins:
+def with_display(
+    plugins: Plugins, *, lines: bool = True, quantities: bool | None = None
+) -> Plugins:
     """The plugins, and a listener that shows bars and lines; without `penchant-tools` plain lines.
 
-    `verbose` prints the quantities of every job of a grid.
+    `quantities` prints those of every job, or of none; by default those of a single job.
     """
     if is_installed("penchant_tools") and "tools" not in plugins.without:
         display = extra("penchant_tools.display:Display")
-        return plugins.with_listener("display", display(lines=lines, verbose=verbose))
-    return plugins.with_listener("display", PlainLines()) if lines else plugins
+        return plugins.with_listener("display", display(lines=lines, quantities=quantities))
+    if not lines:
+        return plugins
+    return plugins.with_listener("display", PlainLines(quantities=quantities is not False))
 
 
 class PlainLines:
     """A line per job on stderr, and its quantities on stdout: what the kernel shows by itself."""
+
+    def __init__(self, *, quantities: bool = True) -> None:
+        self._quantities = quantities
 
     @hookimpl
     def penchant_run_started(self, run: Run) -> None:
@@ -69,7 +76,7 @@ class PlainLines:
             complain(f"         {result.error}")
         for text in result.warnings:
             complain(f"         warning: {text}")
-        if result.status == "done":
+        if result.status == "done" and self._quantities:
             say(job.id)
             for name, quantity in result.quantities.items():
                 say(f"  {name}: {quantity}")

@@ -19,6 +19,7 @@ from penchant_numerics.rounding import counted
 
 SECONDS_BETWEEN_WRITES = 3.0
 LEAST_PAUSE = 20.0  # times what a write took: of many jobs it takes long
+MOST_FAILURES = 5  # whose reasons are shown
 _LABELS = ("probe", "architecture", "dataset", "seed")
 
 
@@ -47,9 +48,15 @@ class Run:
     def __repr__(self) -> str:
         statuses = [job["status"] for job in self.jobs]
         done = statuses.count("done")
-        return (
-            f"Run {self.title!r} in {self.folder}: {done} of {counted(len(statuses), 'job')} done"
-        )
+        jobs = counted(len(statuses), "job")
+        lines = [f"Run {self.title!r} in {self.folder}: {done} of {jobs} done"]
+        failed = [job for job in self.jobs if job["status"] == "failed"]
+        for job in failed[:MOST_FAILURES]:
+            why = job.get("error") or self.result(job["id"], arrays=False).error
+            lines.append(f"  failed: {job['id']}: {why}")
+        if len(failed) > MOST_FAILURES:
+            lines.append(f"  and {len(failed) - MOST_FAILURES} more")
+        return "\n".join(lines)
 
     @property
     def title(self) -> str:

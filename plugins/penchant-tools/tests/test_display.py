@@ -134,6 +134,33 @@ def test_python_shows_nothing_where_nobody_watches(tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_script_prints_a_line_for_each_job_on_stderr_and_nothing_on_stdout(tmp_path, capfd):
+    two = [{"name": "perceptron"}, {"name": "import", "factory": no_network, "label": "mine"}]
+    raw = {
+        "architectures": two,
+        "datasets": [{"name": "two-blobs"}],
+        "probes": [{"name": "output-spread", "networks": 8}],
+        "executor": "serial",
+    }
+    run = penchant.run(raw, out=tmp_path / "run")
+    out, lines = capfd.readouterr()
+    assert out == ""
+    _, done, failed, why = lines.splitlines()
+    assert "done   [1/2] output-spread-perceptron" in done
+    assert "failed [2/2] output-spread-mine" in failed and "no network today" in why
+    first, reason = repr(run).splitlines()
+    assert first.endswith("1 of 2 jobs done")
+    assert reason.startswith("  failed: output-spread-mine") and "no network today" in reason
+    with pytest.raises(penchant.Error, match=r"this job failed, so .* no network today"):
+        run.results(architecture="mine")[0].figures()
+    penchant.run(raw, out=tmp_path / "run", progress=False)
+    assert capfd.readouterr() == ("", "")
+
+
+def no_network(shape, outputs):
+    raise RuntimeError("no network today")
+
+
 def test_lines_show_z():
     found = {"rank": penchant.Quantity(74.5, stderr=2.3, null=125.3, null_spread=0.4)}
     assert quantity_lines(found) == ["  rank  74.5 ± 2.3  null 125.30 ± 0.40  z = −22"]
@@ -142,6 +169,6 @@ def test_lines_show_z():
 def test_an_array_that_is_declared_and_lacks_is_named(capsys):
     job = types.SimpleNamespace(id="a-job", record={"about": {"kept": "", "sizes": ""}})
     result = Result({"size": Quantity(1.0, exact=True)}, {"kept": np.zeros(2)})
-    display = Display(verbose=True)
+    display = Display(quantities=True)
     display.penchant_job_finished(run=None, job=job, result=result)
     assert "not measured here: array sizes\n" in capsys.readouterr().err

@@ -71,6 +71,8 @@ def figures_of(target: Any, result: Any, *, style: bool = True) -> dict[str, Any
 
 def figures_of_result(result: Any, *, style: bool = True) -> dict[str, Any]:
     """The figures of a result, drawn now; refused where there is nothing to draw from."""
+    if result.status == "failed":
+        raise Error(f"this job failed, so that it has no figures: {result.error}")
     stored = result.record.get("figures") or result.record.get("about")
     if not result.arrays and stored:
         raise Error("this result was read without its arrays, which figures are drawn from")

@@ -65,7 +65,9 @@ def result_html(result: Any) -> str:
 def run_html(run: Any) -> str:
     """A run as a table of what it found, seeds pooled."""
     title = _safe(run.title)
-    parts = [f"<strong>{title}</strong>", _soft(_safe(run))]
+    # Failures have notes of their own.
+    counts = repr(run).partition("\n")[0]
+    parts = [f"<strong>{title}</strong>", _soft(_safe(counts))]
     results = []
     for job in run.jobs:
         if job["status"] in ("done", "failed"):

@@ -28,12 +28,12 @@ class Display:
 
     Args:
         lines: Print anything besides bars.
-        verbose: Print the quantities of every job of a grid, not only of a single job.
+        quantities: Print those of every job, or of none; None: those of a single job.
     """
 
-    def __init__(self, *, lines: bool = True, verbose: bool = False) -> None:
+    def __init__(self, *, lines: bool = True, quantities: bool | None = None) -> None:
         self._lines = lines
-        self._verbose = verbose
+        self._quantities = quantities
         self._bars = Bars() if is_watched() else None
         self._total = self._ended = 0
         self._names: dict[str, str] = {}
@@ -43,7 +43,8 @@ class Display:
     def penchant_run_started(self, run: Any) -> None:
         """Say what is about to be done, and what is known already."""
         jobs = run.selected
-        self._verbose = self._verbose or len(jobs) == 1
+        if self._quantities is None:
+            self._quantities = len(jobs) == 1
         done = []
         self._names = {}
         for job in jobs:
@@ -61,7 +62,7 @@ class Display:
             self._tell(f"{others} in this folder: {listed}")
 
         # What is known already is shown like what will be found.
-        if self._lines and self._verbose:
+        if self._lines and self._quantities:
             for name in done:
                 result = run.result(name, arrays=False)
                 self._found(result, name)
@@ -100,7 +101,7 @@ class Display:
         if accuracy:
             self._tell(f"         network: {accuracy_text(accuracy)}")
         self._warn(result.warnings)
-        if result.status == "done" and self._lines and self._verbose:
+        if result.status == "done" and self._lines and self._quantities:
             self._found(result, job.id, declared=job.record["about"])
 
     @hookimpl
