@@ -7,7 +7,8 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penchant.api import compare, measure, read, run
+    from penchant.api import card, compare, measure, read, run
+    from penchant.components.card import Card
     from penchant.components.component import Architecture, Dataset, Estimator, Executor, Probe
     from penchant.components.headline import Headline
     from penchant.components.hookspecs import hookimpl
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Architecture",
+    "Card",
     "Context",
     "Dataset",
     "Error",
@@ -35,6 +37,7 @@ __all__ = [
     "Role",
     "Table",
     "Training",
+    "card",
     "compare",
     "hookimpl",
     "measure",
@@ -47,6 +50,7 @@ __all__ = [
 # Loaded on first use: a plugin's declaration needs few of them.
 _LATER = {
     "Architecture": "penchant.components.component",
+    "Card": "penchant.components.card",
     "Context": "penchant.execution.context",
     "Dataset": "penchant.components.component",
     "Error": "penchant.errors",
@@ -59,6 +63,7 @@ _LATER = {
     "Role": "penchant.components.roles",
     "Table": "penchant.results.tables",
     "Training": "penchant.components.training",
+    "card": "penchant.api",
     "compare": "penchant.api",
     "hookimpl": "penchant.components.hookspecs",
     "measure": "penchant.api",

@@ -1,4 +1,4 @@
-"""Penchant from Python: `measure` one thing, `run` an experiment, `read` a run."""
+"""Penchant from Python: `measure` one thing, make a `card`, `run` an experiment, `read` a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penchant.results.result import Result
 from penchant.results.runs import Run, read
 from penchant.terminal import with_display
 
-__all__ = ["compare", "measure", "read", "run"]
+__all__ = ["card", "compare", "measure", "read", "run"]
 
 _SETTINGS = {field.name for field in attrs.fields(Settings)} - {"seeds", "title", "quick"}
 
@@ -173,6 +173,25 @@ def measure(
     if drawing:
         result.record["figures"] = drawing
     return result
+
+
+def card(network: Any, data: Any = None, *, minutes: float = 5.0, **options: Any) -> Any:
+    """What a network prefers, on one page: every probe that takes it, until the minutes are used.
+
+    Args:
+        network: A module, a function or class that makes one, or an architecture's name.
+        data: Samples for probes that need some: a pair of inputs and labels, a loader, a dataset's
+            name.
+        minutes: Time to use. What does not fit is named, with the minutes that it would take.
+        **options: `weights`, a file for the network; `out`, the run folder; `shape` and `outputs`
+            where there are no data; `seed`, `label`, `device` and `workers`.
+
+    Returns:
+        The card: print it, or see `.folder / "card.html"`; `.run` is the run, `.rows` its rows.
+
+    >>> penchant.card("lenet", "digits:resize=32", minutes=2)          # doctest: +SKIP
+    """
+    return extra("penchant_card.card:card")(network, data, minutes=minutes, **options)
 
 
 def compare(*runs: str | Path | Run) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
+from penchant.components.card import Card
 from penchant.components.headline import Headline
 from penchant.components.taking import AXES
 from penchant.errors import Error, did_you_mean, suggestion
@@ -138,6 +139,7 @@ class Probe(Component):
         figures: Target of the function that draws its figures from a stored result; without it,
             every table of one or two axes is drawn.
         presets: Name to options, estimators and training.
+        card: How `penchant card` measures it; None: it is on no card.
     """
 
     kind = "probe"
@@ -155,6 +157,7 @@ class Probe(Component):
     headline: ClassVar[Headline | None] = None
     figures: ClassVar[Any] = ""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    card: ClassVar[Card | None] = None
 
     @classmethod
     def has_axis(cls, axis: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from penchant.components.component import RESERVED, RESERVED_FOR_PROBES, Component, Probe
-from penchant.components.names import name_and_axes
+from penchant.components.names import name_and_axes, placeholders
 from penchant.components.roles import role_of
 from penchant.components.taking import ACCEPTS, KINDS, NEEDS
 from penchant.errors import Error, suggestion
@@ -58,6 +58,7 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         for declared in component.tables:
             name_and_axes(declared)
         _check_headline(component, what)
+        _check_card(component, what)
 
 
 def _check_headline(probe: type[Probe], what: str) -> None:
@@ -65,6 +66,23 @@ def _check_headline(probe: type[Probe], what: str) -> None:
     if headline is not None and headline.quantity not in probe.quantities:
         found = f"found {headline.quantity!r}{suggestion(headline.quantity, probe.quantities)}"
         raise Error(f"the headline of {what} must be about a quantity of it, {found}")
+
+
+def _check_card(probe: type[Probe], what: str) -> None:
+    card = probe.card
+    if card is None:
+        return
+    # Names with braces depend on options.
+    plain = not any(placeholders(name) for name in probe.quantities)
+    for name in card.quantities:
+        if plain and name not in probe.quantities:
+            hint = suggestion(name, probe.quantities)
+            raise Error(f"the card of {what} must have quantities of it, found {name!r}{hint}")
+    known = {field.name for field in attrs.fields(probe)} | {"estimators"}
+    for option in card.options:
+        if option not in known:
+            hint = suggestion(option, known)
+            raise Error(f"the card of {what} sets an unknown option: {option!r}{hint}")
 
 
 def _check_field(field: Any, where: str, reserved: Collection[str]) -> None:

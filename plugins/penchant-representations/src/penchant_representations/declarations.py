@@ -56,6 +56,9 @@ class RepresentationSimilarity(penchant.Probe):
         "steps": "steps of the training that are compared: the last, or the first and the last",
         "corresponding": "pairs of layers that correspond, by their numbers (pairs, 2)",
     }
+    card = penchant.Card(
+        60, ("cka",), {"samples": 300, "measures": ("cka",)}, family="representation and collapse"
+    )
     presets = {
         "quick": {
             "samples": 500,

@@ -95,6 +95,10 @@ def check_presets(registration: Registration) -> None:
             cls.bind(options, where)
         if estimators:
             _check_preset_estimators(cls, name)
+    if cls.card is not None:
+        options = dict(cls.card.options)
+        options.pop("estimators", None)
+        cls.bind(options, f"the card of {cls.name}")
 
 
 def _check_preset_estimators(cls: type[Probe], preset: str) -> None:

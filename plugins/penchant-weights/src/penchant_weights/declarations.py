@@ -60,6 +60,9 @@ class WeightSpectra(penchant.Probe):
         "tail-against-exponential": "Vuong's z, positive where the power law is better; missing "
         "with too few values",
     }
+    card = penchant.Card(
+        70, ("mp-distance", "spikes", "stable-rank"), {"shuffles": 10}, family="weights"
+    )
     presets = {"quick": {"shuffles": 10, "training": {"epochs": 20, "learning_rate": 0.05}}}
 
     file: str | None = penchant.option(

@@ -111,6 +111,12 @@ class CrossClass(penchant.Probe):
         "panel-grid": "log grid of each panel",
         "panel-density": "log density of G of each panel",
     }
+    card = penchant.Card(
+        31,
+        ("class-share",),
+        {"per_class": 10, "lanczos_steps": 32, "starts": 1, "permutations": 3},
+        family="class structure",
+    )
     presets = {
         "quick": {"training": QUICK},
         "fig-5": {"per_class": 136, "lanczos_steps": 2048, "starts": 1, "training": CIFAR},

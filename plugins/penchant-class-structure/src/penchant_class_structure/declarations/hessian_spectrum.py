@@ -111,6 +111,18 @@ class HessianSpectrum(penchant.Probe):
     accepts = ("sequences",)
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
+    card = penchant.Card(
+        40,
+        ("trace-hessian", "largest", "negative-mass"),
+        {
+            "split": "train",
+            "per_class": 10,
+            "matrices": ("hessian",),
+            "lanczos_steps": 32,
+            "leading": 10,
+        },
+        family="curvature",
+    )
     presets = {
         "quick": {"lanczos_steps": 150, "starts": 3, "training": QUICK},
         "fig-3": {

@@ -89,6 +89,12 @@ class LayerStructure(penchant.Probe):
         "whitening-errors-null": "the same for permuted classes, mean over permutations",
         "stationarity-by-layer": "relative difference of W and -(1 / weight decay) Ave delta h^T",
     }
+    card = penchant.Card(
+        30,
+        ("separation-features", "separation-errors"),
+        {"per_class": 20, "eigenvalues": 20, "singular_values": 20},
+        family="class structure",
+    )
     presets = {
         "quick": {"eigenvalues": 100, "singular_values": 64, "training": QUICK},
         "fig-7": {"eigenvalues": 750, "training": PERCEPTRON},

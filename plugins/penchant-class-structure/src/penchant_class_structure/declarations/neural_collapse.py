@@ -81,6 +81,9 @@ class NeuralCollapse(penchant.Probe):
         "nc2-angles-classifier-by-step": "nc2-angles of the classifier (steps,)",
         "accuracies": "accuracy on these samples (steps,)",
     }
+    card = penchant.Card(
+        61, ("nc1", "nc2-simplex"), {"per_class": 20}, family="representation and collapse"
+    )
     presets = {
         "quick": {"eval_every": 60, "training": QUICK},
         "collapse-fig-6": {"eval_every": 3910, "training": CIFAR},

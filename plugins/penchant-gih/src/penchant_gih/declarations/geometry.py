@@ -94,6 +94,16 @@ class AverageGeometry(penchant.Probe):
         "radial-shares-null": "the same with shuffled pixels",
         "radial-shares-null-spread": "its standard deviation over shufflings",
     }
+    card = penchant.Card(
+        20,
+        ("low-frequencies", "corr-isotropic", "rank-over-scrambled"),
+        {
+            "networks": 16,
+            "samples": 500,
+            "estimators": {"directions": {"name": "average-geometry", "inputs": 8}},
+        },
+        family="frequencies",
+    )
     presets = {"quick": {"networks": 500}, "fig-9": {"networks": 10000, "estimators": SMALL_SCALE}}
 
     networks: int = penchant.option(500, "fresh networks", at_least=12)

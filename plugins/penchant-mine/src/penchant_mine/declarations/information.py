@@ -56,6 +56,17 @@ class MutualInformation(penchant.Probe):
         "information-{mutual-information}": "held-out value at every step",
         "null-{mutual-information}": "for shuffled pairs, at every step",
     }
+    card = penchant.Card(
+        80,
+        ("ksg",),
+        {
+            "first": "layer:{last-layer}",
+            "second": "label",
+            "samples": 300,
+            "estimators": {"mutual-information": ["ksg"]},
+        },
+        family="information",
+    )
     presets = {"quick": {"training": {"epochs": 5, "learning_rate": 0.1}}}
 
     # Which variables, of which samples.

@@ -93,6 +93,12 @@ class Nad(penchant.Probe):
         "null-eigenvalues-spread": "their standard deviation over random draws",
         "second-moment": "the matrix itself, with store_matrix",
     }
+    card = penchant.Card(
+        10,
+        ("effective-rank", "directions-above-null", "trace"),
+        {"networks": 24, "samples": 500, "estimators": {"directions": LOCAL[0]}},
+        family="input directions",
+    )
     presets = {
         "quick": {"networks": 200},
         "fig-5": {"networks": 10000},

@@ -71,6 +71,12 @@ class ClassPaths(penchant.Probe):
             "schedule": "thirds",
         },
     }
+    card = penchant.Card(
+        90,
+        ("connected", "bent-minus-straight"),
+        {"images": 4, "adversarials": 4, "pairs": 6, "refinements": 2},
+        family="class regions",
+    )
     presets = {
         "quick": {
             "training": {"optimizer": "adam", "learning_rate": 1e-3, "batch": 64, "epochs": 5}

@@ -70,6 +70,12 @@ class TangentKernel(penchant.Probe):
         "kernel-samples": "numbers of its samples in `split`, from 0; only with store_kernel",
         "kernel-labels": "their labels; only with store_kernel",
     }
+    card = penchant.Card(
+        50,
+        ("cka", "effective-rank", "trace"),
+        {"samples": 60, "ratios": (10,), "permutations": 100},
+        family="tangent kernel",
+    )
     presets = {
         "quick": {
             "samples": 60,
