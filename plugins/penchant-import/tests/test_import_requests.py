@@ -145,10 +145,11 @@ def test_shape_and_outputs_are_in_every_result():
 def test_what_no_probe_takes_is_refused():
     raw = {
         "architectures": [{"name": "logistic"}],
-        "datasets": [{"name": "two-blobs"}],
+        "datasets": [{"name": "two-blobs"}, {"name": "two-circles"}],
         "probes": [{"name": "nad"}],
     }
-    with pytest.raises(penchant.Error, match="no probe uses the dataset 'two-blobs'"):
+    message = "no probe uses the dataset 'two-blobs'; of several datasets nad uses those that"
+    with pytest.raises(penchant.Error, match=message):
         penchant.run(raw)
 
 
