@@ -306,7 +306,8 @@ class CommandLines:
         options = {name for each in cli.main.commands.values() for name in _options(each)}
         values = ["0", "-1", "1e9", "nan", "x=1", "networks=3", "probes.nad.networks=[", "a.b=1"]
         values += ["directions=x", "mlp:widths=[1,2]", "mlp:widths=", ":", "=", ",", "[[", "1,2,3"]
-        values += ["\x1b[2J", "\ud800", "é", "a" * 3000, "/nowhere", "../..", "s3://x/y", "import:"]
+        # A byte that is no UTF-8 reaches a program as "\udcff"; other surrogates cannot be typed.
+        values += ["\x1b[2J", "\udcff", "é", "a" * 3000, "/nowhere", "../..", "s3://x/y", "import:"]
         values += ["import:factory=os:system", "run:x#y", "--", "-", ""]
         self.commands = [*cli.main.list_commands(click.Context(cli.main)), "nothing"]
         # Those that start something of their own.
