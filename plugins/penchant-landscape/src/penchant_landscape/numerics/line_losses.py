@@ -30,7 +30,7 @@ class Measured(NamedTuple):
     """
 
     losses: Tensor  # (points, n)
-    right: Tensor  # (points, n), 0 or 1
+    right: Tensor  # (points, n), 0 or 1; not a number where labels are numbers
 
 
 class Landscape:
@@ -122,6 +122,9 @@ class Landscape:
 
     def _right_answers(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Which samples are right; of sequences how many positions, scaled like losses."""
+        # numbers are neither right nor wrong
+        if labels.is_floating_point():
+            return torch.full((len(labels),), torch.nan, device=labels.device)
         right = outputs.argmax(-1) == labels
         return self.scale * right.sum(1) if right.dim() > 1 else right
 
