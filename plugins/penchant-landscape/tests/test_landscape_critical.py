@@ -45,9 +45,7 @@ def along(landscape, direction):
 
 
 def of(network, samples, loss):
-    return Landscape(
-        network, samples, loss=loss, batch_norm="running", calibration=samples.inputs
-    )
+    return Landscape(network, samples, loss=loss, batch_norm="running", calibration=samples.inputs)
 
 
 def dense(landscape, loss):

@@ -82,6 +82,7 @@ class CriticalSharpness(penchant.Probe):
         "hessian-products[step]": "products of the Hessian with a vector that the largest "
         "eigenvalue took",
     }
+    arrays = {"steps": "steps of the states that were measured"}
     presets = {"quick": {"samples": 500, "training": QUICK}}
 
     direction: str = penchant.option(

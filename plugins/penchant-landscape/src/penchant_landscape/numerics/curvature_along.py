@@ -45,7 +45,5 @@ def random_units(count: int, like: Tensor, *, generator: torch.Generator) -> Ten
         like: A vector (size,) whose device and precision they have.
         generator: On the CPU.
     """
-    rows = torch.randn(
-        (count, len(like)), generator=generator, device="cpu", dtype=torch.float64
-    )
+    rows = torch.randn((count, len(like)), generator=generator, device="cpu", dtype=torch.float64)
     return (rows / rows.norm(dim=1, keepdim=True)).to(like)

@@ -5,12 +5,14 @@ with D(t) = 0. A gradient step of rate eta is t = eta s, so that the critical ra
 
 .. math:: \lambda = \frac{2}{r / s} = \frac{2 s}{r}
 
-is the critical sharpness. For a quadratic loss D(t) = -s t + u^T H u t^2 / 2, so that it is u^T H u:
-g^T H g / g^T g along the gradient, and at most the largest eigenvalue of H along any direction.
+is the critical sharpness. For a quadratic loss D(t) = -s t + u^T H u t^2 / 2, so that it is
+u^T H u: g^T H g / g^T g along the gradient, and at most the largest eigenvalue of H along any
+direction.
 
 D(t) / t is a line in t for a quadratic loss. So the search is a secant on it, which ends after two
-passes where the loss is quadratic, with a bracket where it is not. The descent is D at a small share
-of r, where truncation and rounding are equal. What samples contribute to both gives the standard error, to first order.
+passes where the loss is quadratic, with a bracket where it is not. The descent is D at a small
+share of r, where truncation and rounding are equal. What samples contribute to both gives the
+standard error, to first order.
 
 Reference: Kalra et al., A Scalable Measure of Loss Landscape Curvature for Analyzing the Training
 Dynamics of LLMs, arXiv 2601.16979, 2026, which searches by doubling and bisection.
@@ -45,6 +47,7 @@ class FirstRise(NamedTuple):
         distance_stderr: Its standard error over samples.
         descent: s.
         passes: How many passes over all samples were taken.
+        influences: What samples add to the sharpness, to first order (n,), with mean 0.
         problem: Why there is no number; empty where there is one.
     """
 
@@ -54,6 +57,7 @@ class FirstRise(NamedTuple):
     distance_stderr: float
     descent: float
     passes: int
+    influences: Tensor
     problem: str
 
 
@@ -90,7 +94,7 @@ def first_rise(losses: Losses, start: float, *, eps: float, passes: int = 12) ->
         line.add(line.guess(start))
     taken = 1 + line.count
     if line.low is None or line.high is None:
-        return _without(taken, line.one_sided())
+        return _without(taken, here, line.one_sided())
     distance = line.root()
     rounding = eps * float(here.abs().mean())
     # a shorter step is nearer to the slope, and rounds more
@@ -103,6 +107,7 @@ def first_rise(losses: Losses, start: float, *, eps: float, passes: int = 12) ->
     if not descent > least:
         return _without(
             taken,
+            here,
             f"the loss falls by {descent:.2g} before it rises, expected more than {least:.2g}, "
             "its rounding: the network is at a minimum of this direction, or the loss needs "
             "double precision",
@@ -110,8 +115,8 @@ def first_rise(losses: Losses, start: float, *, eps: float, passes: int = 12) ->
     return _measured(line, small, distance, taken)
 
 
-def _without(passes: int, problem: str) -> FirstRise:
-    return FirstRise(*[math.nan] * 5, passes, problem)
+def _without(passes: int, here: Tensor, problem: str) -> FirstRise:
+    return FirstRise(*[math.nan] * 5, passes, torch.full_like(here, math.nan), problem)
 
 
 def _measured(line: _Line, small: _Point, distance: float, passes: int) -> FirstRise:
@@ -131,6 +136,7 @@ def _measured(line: _Line, small: _Point, distance: float, passes: int) -> First
         math.hypot(_stderr(shifts), unsure),
         sharpness * distance / 2,
         passes,
+        influences,
         "",
     )
 
@@ -234,7 +240,7 @@ class _Line:
         return self.low.distance - self.low.chord / self.bend()
 
     def scale(self) -> float:
-        """s r, of the parabola with this root: four times as far as the loss falls."""
+        """The product s r, of the parabola with this root: four times as far as the loss falls."""
         assert self.low is not None
         root = self.root()
         return max(-self.low.chord * root / max(1 - self.low.distance / root, TOLERANCE), 1e-300)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
@@ -84,9 +85,12 @@ def run(options: CriticalSharpness, context: penchant.Context) -> penchant.Resul
     tables = _tables(states)
     quantities = _quantities(states, options, context, unit_of(samples))
     missing = [name for name, each in quantities.items() if each.missing]
-    missing += [name for name, each in tables.items() if not _finite(each.values)]
+    for name, each in tables.items():
+        if not _finite(each.values):
+            missing += [name, f"{name}-stderr"]
     return penchant.Result(
         quantities,
+        {"steps": np.array([each.step for each in states])},
         tables=tables,
         conventions=_conventions(options, len(samples.labels)),
         missing=tuple(dict.fromkeys(missing)),
@@ -164,9 +168,7 @@ def _landscape(
         network = safe(network, batch_norm=options.batch_norm, calibration=inputs)
     else:
         network = copy.deepcopy(network).eval()
-    return Landscape(
-        network, samples, loss=loss, batch_norm=options.batch_norm, calibration=inputs
-    )
+    return Landscape(network, samples, loss=loss, batch_norm=options.batch_norm, calibration=inputs)
 
 
 def _losses(landscape: Landscape, direction: Tensor, distance: float) -> Tensor:
@@ -197,9 +199,7 @@ def _state(
         context.warn(f"no critical sharpness at step {step}: {rise.problem}")
     exact = None
     if len(landscape.centre) <= options.exact_limit:
-        twice = _landscape(
-            network, landscape.samples, landscape.loss, options, context, twice=True
-        )
+        twice = _landscape(network, landscape.samples, landscape.loss, options, context, twice=True)
         exact = _largest(twice, step, options, context)
     return State(step, landscape, here, rise, direction.length, exact, _limit(step, context))
 
@@ -286,9 +286,7 @@ def _random_curvatures(
     if not math.isfinite(distance):
         distance = _STEP * float(state.landscape.centre.double().norm())
     units = random_units(
-        options.random_directions,
-        state.landscape.centre,
-        generator=context.generator("null"),
+        options.random_directions, state.landscape.centre, generator=context.generator("null")
     )
     draws = []
     for unit in units:
@@ -312,9 +310,7 @@ def _quantities(
     quantities = {
         "critical-sharpness": _with_null(rise.sharpness, rise.stderr, draws, over),
         "critical-rate": penchant.Quantity(
-            2 / rise.sharpness,
-            stderr=_known(2 * rise.stderr / rise.sharpness**2),
-            **over,
+            2 / rise.sharpness, stderr=_known(2 * rise.stderr / rise.sharpness**2), **over
         ),
     }
     if options.direction == "update":
@@ -327,7 +323,7 @@ def _quantities(
         quantities["stability-limit"] = penchant.Quantity(last.limit, exact=True)
     quantities |= _ranks(states, context)
     quantities["loss"] = penchant.Quantity(
-        float(last.here.mean()), stderr=float(last.here.std()) / math.sqrt(count), **over
+        float(last.here.mean()), stderr=_stderr(last.here), **over
     )
     return quantities
 
@@ -356,15 +352,18 @@ def _exact_quantities(
     unit = exact.vector / exact.vector.norm()
     losses = functools.partial(_losses, last.landscape, unit)
     along = curvature_along(losses, last.here, _NEAR * distance)
-    stderr = float(along.curvatures.std()) / math.sqrt(len(last.here))
-    sharpness = _with_null(exact.value, stderr, draws, over)
+    sharpness = _with_null(exact.value, _stderr(along.curvatures), draws, over)
     ratio = last.rise.sharpness / exact.value
-    # two numbers of the same samples: at most as far apart as both errors together
-    share = abs(ratio) * (last.rise.stderr / last.rise.sharpness + stderr / abs(exact.value))
+    # both are of the same samples
+    influences = (last.rise.influences - ratio * along.curvatures) / exact.value
     return {
         "sharpness": sharpness,
-        "sharpness-ratio": penchant.Quantity(ratio, stderr=_known(share), **over),
+        "sharpness-ratio": penchant.Quantity(ratio, stderr=_known(_stderr(influences)), **over),
     }
+
+
+def _stderr(influences: Tensor) -> float:
+    return float(influences.std()) / math.sqrt(len(influences))
 
 
 def _ranks(states: list[State], context: penchant.Context) -> Quantities:
@@ -401,7 +400,7 @@ def _tables(states: list[State]) -> dict[str, penchant.Table]:
         "loss": penchant.Table(
             [float(each.here.mean()) for each in states],
             axes,
-            stderr=[float(each.here.std()) / math.sqrt(count) for each in states],
+            stderr=[_stderr(each.here) for each in states],
             over=unit,
             count=count,
         ),
