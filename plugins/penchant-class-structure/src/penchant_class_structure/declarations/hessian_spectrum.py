@@ -89,9 +89,9 @@ class HessianSpectrum(penchant.Probe):
     Of sequences with a loss at every position the mean is over positions and errors are over
     sequences; beyond 1,000 positions x classes the trace of G uses labels that the network samples.
 
-    `parameters` names modules, whose diagonal blocks have a trace, leading eigenvalues and a density
-    each. All modules together take as many products as the whole, so each has fewer Lanczos steps
-    than it; what couples modules is in no block.
+    `parameters` names modules, whose diagonal blocks have a trace, leading eigenvalues and a
+    density each. All modules together take as many products as the whole, so each has fewer Lanczos
+    steps than it; what couples modules is in no block.
 
     For regression, `per_class` counts all samples. A loss of one's own must be convex in the
     outputs for $G$, which is checked on the samples.

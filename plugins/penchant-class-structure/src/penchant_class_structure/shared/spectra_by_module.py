@@ -168,7 +168,8 @@ def tables(by_split: Mapping[str, Blocks], options: HessianSpectrum) -> dict[str
 
 
 def _traces(blocks: list[Block], axes: Any, shape: tuple[int, ...]) -> penchant.Table:
-    traces = torch.tensor([block.trace.value for block in blocks], device="cpu").double()
+    values = [block.trace.value for block in blocks]
+    traces = torch.tensor(values, device="cpu", dtype=torch.float64)
     errors = [0.0 if block.trace.stderr is None else block.trace.stderr for block in blocks]
     stderr = torch.tensor(errors, device="cpu", dtype=torch.float64)
     return penchant.Table(

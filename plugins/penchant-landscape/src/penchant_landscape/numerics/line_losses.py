@@ -130,8 +130,15 @@ class Landscape:
 
     def hessian(self) -> Hessian:
         """The Hessian of the mean loss at the centre."""
-        batch = self.passed if self.batch_norm == "batch" else None
-        return Hessian(self.network, tuple(self.samples), loss=self.loss, batch=batch)
+        # statistics of a batch mix its samples: all of them are one batch
+        whole = self.batch_norm == "batch"
+        return Hessian(
+            self.network,
+            tuple(self.samples),
+            loss=self.loss,
+            batch=self.passed if whole else None,
+            check=not whole,
+        )
 
     def gradient(self) -> Tensor:
         """The gradient (parameters,) of the mean loss at the centre."""

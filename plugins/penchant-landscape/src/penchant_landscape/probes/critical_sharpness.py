@@ -407,11 +407,13 @@ def _tables(states: list[State]) -> dict[str, penchant.Table]:
         "forward-passes": penchant.Table([float(each.passes) for each in rises], axes),
     }
     if math.isfinite(states[0].length):
-        lengths = torch.tensor([each.length for each in states], device="cpu").double()
-        distances = torch.tensor([each.distance for each in rises], device="cpu").double()
-        errors = torch.tensor([each.distance_stderr for each in rises], device="cpu").double()
+        lengths = np.array([each.length for each in states])
         tables["critical-update"] = penchant.Table(
-            distances / lengths, axes, stderr=errors / lengths, over=unit, count=count
+            np.array([each.distance for each in rises]) / lengths,
+            axes,
+            stderr=np.array([each.distance_stderr for each in rises]) / lengths,
+            over=unit,
+            count=count,
         )
     exact = [each.exact for each in states if each.exact is not None]
     if exact:
