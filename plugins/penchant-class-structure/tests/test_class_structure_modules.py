@@ -74,7 +74,7 @@ def test_blocks_are_those_of_dense_derivatives(products):
             estimate = trace.at(split="train", matrix=matrix, module=module)
             allowed = 1e-10
             if products and matrix != "gauss-newton":
-                allowed = 4.5 * float(estimate.stderr)
+                allowed += 4.5 * float(estimate.stderr)
             assert abs(float(estimate.values) - float(block.trace())) <= allowed
 
 

@@ -142,8 +142,11 @@ EFFECTS = {
 test_conforms = testing.conformance(
     "penchant-landscape",
     small={
-        "loss-plane": [FEW, {**FEW, "batch_norm": "calibrated", "split": "test", "samples": 24}],
-        "learning-coefficient": [CHAINS, BATCHES],
+        "loss-plane": [
+            FEW,
+            {**FEW, "batch_norm": "calibrated", "split": "test", "samples": 24, **BY_MODULE},
+        ],
+        "learning-coefficient": [CHAINS, {**BATCHES, **BY_MODULE}],
         "critical-sharpness": [
             STEPS,
             {**STEPS, "direction": "update", "batch_norm": "calibrated"},
