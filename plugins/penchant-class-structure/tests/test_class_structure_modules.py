@@ -106,6 +106,52 @@ def test_densities_of_modules_have_mass_one_and_the_mean_of_their_traces(product
             assert (values * grid).sum() * spacing == pytest.approx(mean, abs=allowed)
 
 
+@pytest.mark.parametrize("products", [False, True])
+def test_blocks_of_g_are_those_of_dense_derivatives_and_add_up(products):
+    options = {"exact_limit": 0, "products": 300} if products else {}
+    result = measure("cross-class", parameters=MODULES, **options, permutations=3)
+    top = result.tables["top-eigenvalues-by-module"]
+    trace = result.tables["trace-by-module"]
+    matrices, blocks = dense()
+    G = matrices["gauss-newton"]
+    for module, own in blocks.items():
+        block = G[own, own]
+        values = torch.linalg.eigvalsh(block).flip(0)[:3]
+        np.testing.assert_allclose(top.at(module=module).values, values, rtol=1e-6, atol=1e-12)
+        total = float(trace.at(component="total", module=module).values)
+        assert total == pytest.approx(float(block.trace()), rel=1e-10)
+    # components of a block add up to it, and blocks to the components of the whole
+    parts = [trace.at(component=each).values for each in ("class", "cross", "within", "diagonal")]
+    np.testing.assert_allclose(sum(parts), trace.at(component="total").values, rtol=1e-10)
+    for component in ("total", "class", "cross", "within", "diagonal"):
+        total = float(trace.at(component=component).values.sum())
+        assert total == pytest.approx(result.quantities[f"trace-{component}"].value, rel=1e-9)
+
+
+def test_errors_and_nulls_of_the_whole_as_a_module_are_those_of_the_whole():
+    result = measure("cross-class", parameters=["*"], permutations=4)
+    trace = result.tables["trace-by-module"]
+    for component in ("total", "class", "cross", "within", "diagonal"):
+        own = trace.at(component=component, module="*")
+        whole = result.quantities[f"trace-{component}"]
+        assert float(own.stderr) == pytest.approx(whole.stderr, rel=1e-9)
+        if component != "total":
+            assert float(own.null) == pytest.approx(whole.null, rel=1e-9)
+    largest = result.tables["top-eigenvalues-by-module"].at(module="*", rank=1)
+    assert float(largest.stderr) == pytest.approx(
+        result.quantities["largest-gauss-newton"].stderr, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_log_densities_of_blocks_have_mass_one(products):
+    options = {"exact_limit": 0} if products else {}
+    result = measure("cross-class", parameters=MODULES, **options, permutations=0)
+    density = result.tables["density-by-module"]
+    grid = np.array(density.axes["log-eigenvalue"])
+    assert density.values.sum(1) * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-3)
+
+
 def test_without_modules_nothing_changes():
     plain = measure("hessian-spectrum", exact_limit=0, lanczos_steps=24)
     named = measure("hessian-spectrum", exact_limit=0, lanczos_steps=24, parameters=MODULES)
@@ -134,9 +180,18 @@ def test_all_modules_together_take_at_most_1_2_times_the_products(monkeypatch):
     assert 0 < modules <= 1.2 * whole
 
 
+def test_without_modules_components_do_not_change():
+    plain = measure("cross-class", permutations=2)
+    named = measure("cross-class", permutations=2, parameters=MODULES)
+    assert not plain.tables
+    for name, array in plain.arrays.items():
+        assert np.array_equal(array, named.arrays[name]), name
+
+
 def test_what_names_no_parameter_is_refused():
-    with pytest.raises(penchant.Error, match="no parameter is named '7'"):
-        measure("hessian-spectrum", parameters=["0", "7"])
+    for probe in ("hessian-spectrum", "cross-class"):
+        with pytest.raises(penchant.Error, match="no parameter is named '7'"):
+            measure(probe, parameters=["0", "7"])
     with pytest.raises(penchant.Error, match="modules must differ"):
         measure("hessian-spectrum", parameters=["0", "0"])
 

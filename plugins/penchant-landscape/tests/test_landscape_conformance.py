@@ -20,6 +20,7 @@ CHAINS = {
 }
 BATCHES = {**CHAINS, "batch": 20, "step_size": 1e-4, "eval_steps": [2, 4]}
 
+BY_MODULE = {"parameters": ["*"]}
 STEPS = {"samples": 40, "random_directions": 3, "training": {"steps": 6, "learning_rate": 0.3}}
 
 
