@@ -88,7 +88,7 @@ SAME_STEP = {
 # A random direction among random directions.
 ANY_DIRECTION = {
     **SAME_STEP,
-    "direction": "random",
+    "along": "random",
     "training": {**FULL, "steps": 0},
     "eval_steps": [0],
     "exact_limit": 0,
@@ -150,8 +150,8 @@ test_conforms = testing.conformance(
         "learning-coefficient": [CHAINS, {**BATCHES, **BY_MODULE}],
         "critical-sharpness": [
             STEPS,
-            {**STEPS, "direction": "update", "batch_norm": "calibrated"},
-            {**STEPS, "direction": "random", "batch_norm": "batch", "dtype": "float64"},
+            {**STEPS, "along": "update", "batch_norm": "calibrated"},
+            {**STEPS, "along": "random", "batch_norm": "batch", "dtype": "float64"},
         ],
     },
     claims={"loss-plane": FIXED, "learning-coefficient": REGULAR, "critical-sharpness": SAME_STEP},

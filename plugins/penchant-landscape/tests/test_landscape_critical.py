@@ -226,7 +226,7 @@ def test_a_state_takes_at_most_twelve_forward_passes(direction):
         "critical-sharpness",
         **{**SMALL, "architecture": network, "random_directions": 0},
         exact_limit=0,
-        direction=direction,
+        along=direction,
         eval_steps=[1, 3, 6],
         dtype="float64",
     )
@@ -249,7 +249,7 @@ def test_one_update_is_measured_where_it_began():
         "samples": None,
         "dtype": "float64",
     }
-    update = penchant.measure("critical-sharpness", **arguments, direction="update", eval_steps=[3])
+    update = penchant.measure("critical-sharpness", **arguments, along="update", eval_steps=[3])
     gradient = penchant.measure("critical-sharpness", **arguments, eval_steps=[2])
     assert update.tables["critical-sharpness"].axes["step"] == (2,)
     first = update.quantities["critical-sharpness"]
@@ -268,7 +268,7 @@ def test_one_state_has_no_update():
             architecture=network,
             dataset="digits:per_class=6",
             samples=None,
-            direction="update",
+            along="update",
         )
 
 

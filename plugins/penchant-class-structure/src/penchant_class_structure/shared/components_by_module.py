@@ -163,15 +163,15 @@ def _eigenvalues(blocks: Mapping[str, Block]) -> penchant.Table:
 
 def _densities(measures: Mapping[str, Quadrature], smoothing: Smoothing) -> penchant.Table:
     """Log densities (modules, points) on one grid."""
-    found = log_densities(
+    densities = log_densities(
         measures, epsilon=smoothing.epsilon, points=smoothing.points, kappa=smoothing.kappa
     )
-    grid = next(iter(found.values())).grid
-    axes = {"module": tuple(found), "log-eigenvalue": grid.tolist()}
-    errors = [each.stderr for each in found.values()]
+    grid = next(iter(densities.values())).grid
+    axes = {"module": tuple(densities), "log-eigenvalue": grid.tolist()}
+    errors = [each.stderr for each in densities.values()]
     known = [each.numpy() for each in errors if each is not None]
     return penchant.Table(
-        np.stack([each.density.numpy() for each in found.values()]),
+        np.stack([each.density.numpy() for each in densities.values()]),
         axes,
         stderr=np.stack(known) if len(known) == len(errors) else None,
         over="start vectors",

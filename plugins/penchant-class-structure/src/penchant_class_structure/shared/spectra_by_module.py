@@ -138,9 +138,9 @@ def _leading(measure: Quadrature, count: int) -> tuple[Tensor, Tensor]:
     best = None
     for nodes, residuals in zip(measure.nodes, measure.residuals):
         order = nodes.argsort(descending=True)[:count]
-        found = nodes[order], residuals[order]
-        if best is None or float(found[0].sum()) > float(best[0].sum()):
-            best = found
+        pairs = nodes[order], residuals[order]
+        if best is None or float(pairs[0].sum()) > float(best[0].sum()):
+            best = pairs
     assert best is not None  # there is at least one start vector
     return best
 
@@ -206,11 +206,13 @@ def _densities(
     high = max(float(grid[-1]) for grid in own)
     points = options.grid_points
     grid = torch.linspace(low, high, points, device="cpu", dtype=torch.float64)
-    found = [spectral_density(block.measure, kappa=options.kappa, grid=grid) for block in blocks]
-    density = torch.stack([each.density for each in found])
+    densities = [
+        spectral_density(block.measure, kappa=options.kappa, grid=grid) for block in blocks
+    ]
+    density = torch.stack([each.density for each in densities])
     stderr = None
-    if all(each.stderr is not None for each in found):
-        stderr = torch.stack([each.stderr for each in found if each.stderr is not None])
+    if all(each.stderr is not None for each in densities):
+        stderr = torch.stack([each.stderr for each in densities if each.stderr is not None])
         stderr = stderr.reshape(*shape, points)
     return penchant.Table(
         density.reshape(*shape, points),

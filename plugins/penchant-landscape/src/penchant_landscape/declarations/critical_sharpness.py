@@ -17,12 +17,13 @@ class CriticalSharpness(penchant.Probe):
     learning rate, the least with which a step does not lower the loss. For a quadratic loss the
     number is $u^\top H u$, so $g^\top H g / g^\top g$ along the gradient $g$, and at most the
     largest eigenvalue. A state takes at most 12 forward passes of the samples, and no second
-    derivative; so it works with any attention kernel and in low precision.
+    derivative, so that attention keeps its own kernels.
 
-    `direction` is that of a step of gradient descent on the training samples (the first `samples`),
-    of an update that the training made (the network is the one before it), or random. Up to
-    `exact_limit` parameters the largest eigenvalue of the Hessian stands beside it, and
-    `stability-limit`, 2 (1 + momentum) / rate, where gradient descent becomes unstable.
+    `along` says what the direction is: the gradient, that of a step of gradient descent on the
+    training samples (the first `samples`); an update that the training made, from the network
+    before it; or random. Up to `exact_limit` parameters the largest eigenvalue of the Hessian
+    stands beside it, and `stability-limit`, 2 (1 + momentum) / rate, where gradient descent becomes
+    unstable.
 
     Errors are over samples, with the direction as it is: a gradient of other samples would be
     another direction. Null: the curvature along random directions, over the same distance.
@@ -55,7 +56,7 @@ class CriticalSharpness(penchant.Probe):
         "critical-rate": "r / s, 2 over the critical sharpness: along the gradient, the least "
         "learning rate with which a step does not lower the loss",
         "critical-update": "r in lengths of the update: above 1 where the update lowered the loss "
-        "(direction = update)",
+        "(along = update)",
         "sharpness": "largest eigenvalue of the Hessian of these samples at the last state, where "
         "it fits; null: curvature along random directions",
         "sharpness-ratio": "critical sharpness over the largest eigenvalue, at the last state; at "
@@ -85,9 +86,9 @@ class CriticalSharpness(penchant.Probe):
     arrays = {"steps": "steps of the states that were measured"}
     presets = {"quick": {"samples": 500, "training": QUICK}}
 
-    direction: str = penchant.option(
+    along: str = penchant.option(
         "gradient",
-        "along which to step: the gradient, an update of the training, or random",
+        "what to step along: the gradient, an update of the training, or random",
         choices=("gradient", "update", "random"),
     )
     split: str = penchant.option("train", "which samples", choices=("train", "test"))

@@ -70,10 +70,10 @@ def run(options: CriticalSharpness, context: penchant.Context) -> penchant.Resul
     for step, network, update in _networks(options, context):
         landscape = _landscape(network, samples, loss, options, context)
         here = _losses(landscape, landscape.centre, 0.0)
-        if options.direction == "gradient":
+        if options.along == "gradient":
             training = _landscape(network, given, loss, options, context, twice=True)
             direction = _along_gradient(training, here, states)
-        elif options.direction == "update":
+        elif options.along == "update":
             assert update is not None
             direction = _along_update(update, step)
         else:
@@ -114,7 +114,7 @@ def _networks(
 ) -> Iterator[tuple[int, nn.Module, Tensor | None]]:
     """Steps, networks, and the updates that follow them."""
     steps = _steps(options, context)
-    if options.direction != "update":
+    if options.along != "update":
         for step, network in context.trained(steps):
             yield step, network, None
         return
@@ -146,8 +146,8 @@ def _pairs(steps: Sequence[int], context: penchant.Context) -> set[tuple[int, in
     there = context.steps
     if len(there) < 2:
         raise penchant.Error(
-            f'direction = "update" needs two states of a training, found {max(1, len(there))}; '
-            'expected a trajectory, or direction = "gradient"'
+            f'along = "update" needs two states of a training, found {max(1, len(there))}; '
+            'expected a trajectory, or along = "gradient"'
         )
     chosen = [step for step in steps if step in there[:-1]] or [there[-2]]
     return {(step, there[there.index(step) + 1]) for step in chosen}
@@ -313,7 +313,7 @@ def _quantities(
             2 / rise.sharpness, stderr=_known(2 * rise.stderr / rise.sharpness**2), **over
         ),
     }
-    if options.direction == "update":
+    if options.along == "update":
         quantities["critical-update"] = penchant.Quantity(
             rise.distance / last.length, stderr=_known(rise.distance_stderr / last.length), **over
         )
@@ -438,7 +438,7 @@ def _conventions(options: CriticalSharpness, count: int) -> dict[str, str]:
         "calibrated": "statistics of the training inputs, calibrated again at every point",
     }
     return {
-        "direction": directions[options.direction],
+        "direction": directions[options.along],
         "samples": f"{options.split}, the first {count}",
         "batch-norm": statistics[options.batch_norm],
         "critical sharpness": "2 s / r, in units of the Euclidean distance of all parameters",

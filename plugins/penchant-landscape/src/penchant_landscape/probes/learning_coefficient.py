@@ -167,11 +167,11 @@ def _by_module(
     rows = []
     for name, coordinates in modules.coordinates(energy.network).items():
         own = ModuleEnergy(energy, coordinates)
-        _, found = _sampled(own, (step, name), len(samples.labels), options, context)
-        known = (math.nan,) * 2 if found.problems else (found.value, found.stderr)
+        _, coefficient = _sampled(own, (step, name), len(samples.labels), options, context)
+        known = (math.nan,) * 2 if coefficient.problems else (coefficient.value, coefficient.stderr)
         limit = (math.nan,) * 3
-        if found.within_reach:
-            limit = (found.limit, found.limit_stderr, found.limit_df)
+        if coefficient.within_reach:
+            limit = (coefficient.limit, coefficient.limit_stderr, coefficient.limit_df)
         rows.append((*limit, *known, len(coordinates) / 2))
     limits, errors, df, values, chain_errors, halves = np.array(rows).T
     axes = {"module": tuple(modules.positions)}

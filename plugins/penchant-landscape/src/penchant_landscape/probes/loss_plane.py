@@ -26,7 +26,7 @@ from penchant_landscape.shared.planes_by_module import Around, tables_by_module
 
 Quantities = dict[str, penchant.Quantity]
 Arrays = dict[str, np.ndarray]
-NULLS = ("null", "null-spread", "null-stderr")  # parts of a table
+NULLS = ("null", "null-spread", "null-stderr")  # entries of a table
 GROUPS = 10  # groups of samples that are left out for the error of an eigenvector's rise
 _SMALL = 0.05  # share of a line at which losses of single samples give their curvature
 
@@ -92,7 +92,7 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     missing = [name for name, table in tables.items() if not np.isfinite(table.values).all()]
     missing += [f"{name}-stderr" for name in missing]
     if tables and not np.isfinite(np.asarray(tables["sharpness-by-module"].null)).all():
-        missing += [f"sharpness-by-module-{part}" for part in NULLS]
+        missing += [f"sharpness-by-module-{entry}" for entry in NULLS]
     return penchant.Result(
         quantities,
         arrays,
