@@ -46,4 +46,5 @@ def random_units(count: int, like: Tensor, *, generator: torch.Generator) -> Ten
         generator: On the CPU.
     """
     rows = torch.randn((count, len(like)), generator=generator, device="cpu", dtype=torch.float64)
-    return (rows / rows.norm(dim=1, keepdim=True)).to(like)
+    units: Tensor = rows / rows.norm(dim=1, keepdim=True)
+    return units.to(like)

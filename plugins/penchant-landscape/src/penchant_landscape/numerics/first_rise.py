@@ -116,7 +116,16 @@ def first_rise(losses: Losses, start: float, *, eps: float, passes: int = 12) ->
 
 
 def _without(passes: int, here: Tensor, problem: str) -> FirstRise:
-    return FirstRise(*[math.nan] * 5, passes, torch.full_like(here, math.nan), problem)
+    return FirstRise(
+        sharpness=math.nan,
+        stderr=math.nan,
+        distance=math.nan,
+        distance_stderr=math.nan,
+        descent=math.nan,
+        passes=passes,
+        influences=torch.full_like(here, math.nan),
+        problem=problem,
+    )
 
 
 def _measured(line: _Line, small: _Point, distance: float, passes: int) -> FirstRise:
@@ -187,7 +196,7 @@ class _Line:
         if not math.isfinite(self.high.chord) or self._stale():
             return math.sqrt(low * high)
         # far from both ends, one of which may be very steep
-        away = (high / low) ** _AWAY
+        away: float = (high / low) ** _AWAY
         return min(max(self.root(), low * away), high / away)
 
     def _shorter(self) -> float:
@@ -197,7 +206,8 @@ class _Line:
         distance = self.high.distance
         crossing = self._extrapolated()
         if crossing is None or not 0 < crossing < distance / least:
-            return distance / (usual if math.isfinite(self.high.chord) else most)
+            factor = usual if math.isfinite(self.high.chord) else most
+            return distance / factor
         return max(0.95 * crossing, distance / most**2)
 
     def _longer(self) -> float:
