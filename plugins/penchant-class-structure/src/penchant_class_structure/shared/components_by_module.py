@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import penchant
+import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import DENSE_UP_TO, Eigenpairs, leading_pairs
 from penchant_numerics.spectra import log_densities
@@ -30,6 +31,7 @@ from penchant_class_structure.shared.component_quantities import (
     permuted_components,
 )
 from penchant_class_structure.shared.measured_network import saying
+from penchant_class_structure.shared.spectra_by_module import density_errors
 
 ROWS = ("total", *COMPONENTS)
 
@@ -168,12 +170,11 @@ def _densities(measures: Mapping[str, Quadrature], smoothing: Smoothing) -> penc
     )
     grid = next(iter(densities.values())).grid
     axes = {"module": tuple(densities), "log-eigenvalue": grid.tolist()}
-    errors = [each.stderr for each in densities.values()]
-    known = [each.numpy() for each in errors if each is not None]
+    values = torch.stack([each.density for each in densities.values()])
     return penchant.Table(
-        np.stack([each.density.numpy() for each in densities.values()]),
+        values,
         axes,
-        stderr=np.stack(known) if len(known) == len(errors) else None,
-        over="start vectors",
+        stderr=density_errors(list(densities.values()), values),
+        over="start vectors; 0 where all eigenvalues are known",
         count=smoothing.starts,
     )

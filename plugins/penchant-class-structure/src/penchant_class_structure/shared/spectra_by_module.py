@@ -16,6 +16,7 @@ import penchant
 import torch
 from penchant_numerics.operators import Dense, Operator, Restricted
 from penchant_numerics.spectral_density import (
+    Density,
     Quadrature,
     exact_quadrature,
     quadrature,
@@ -209,15 +210,21 @@ def _densities(
     densities = [
         spectral_density(block.measure, kappa=options.kappa, grid=grid) for block in blocks
     ]
-    density = torch.stack([each.density for each in densities])
-    stderr = None
-    if all(each.stderr is not None for each in densities):
-        stderr = torch.stack([each.stderr for each in densities if each.stderr is not None])
-        stderr = stderr.reshape(*shape, points)
+    values = torch.stack([each.density for each in densities]).reshape(*shape, points)
     return penchant.Table(
-        density.reshape(*shape, points),
+        values,
         {**axes, "eigenvalue": grid.tolist()},
-        stderr=stderr,
-        over="start vectors",
+        stderr=density_errors(densities, values),
+        over="start vectors; 0 where all eigenvalues are known",
         count=options.starts,
     )
+
+
+def density_errors(densities: Sequence[Density], values: Tensor) -> Tensor | None:
+    """Errors over start vectors, like values; 0 where exact, None with a single start vector."""
+    if all(each.variant == "exact" for each in densities):
+        return torch.zeros_like(values)
+    errors = [each.stderr for each in densities if each.stderr is not None]
+    if len(errors) < len(densities):
+        return None
+    return torch.stack(errors).reshape(values.shape)

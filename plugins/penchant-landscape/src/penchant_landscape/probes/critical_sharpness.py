@@ -14,7 +14,7 @@ import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.eigenpairs import leading_pairs
 from penchant_numerics.safety import safe
-from penchant_numerics.statistics import null_of, rank_correlation, varies
+from penchant_numerics.statistics import NO_NULL, Repetitions, null_of, rank_correlation, varies
 from penchant_numerics.trainer import decay
 from torch import Tensor, nn
 
@@ -306,7 +306,7 @@ def _quantities(
     last = states[-1]
     rise, count = last.rise, len(last.here)
     draws = _random_curvatures(last, options, context)
-    over = {"over": unit, "count": count, "df": count - 1}
+    over: Repetitions = {"over": unit, "count": count, "df": count - 1}
     quantities = {
         "critical-sharpness": _with_null(rise.sharpness, rise.stderr, draws, over),
         "critical-rate": penchant.Quantity(
@@ -333,17 +333,17 @@ def _known(number: float) -> float | None:
 
 
 def _with_null(
-    value: float, stderr: float, draws: list[float], over: dict[str, object]
+    value: float, stderr: float, draws: list[float], over: Repetitions
 ) -> penchant.Quantity:
     """A curvature beside those along random directions."""
-    null = {}
+    null = NO_NULL
     if draws and math.isfinite(value):
         null = null_of(draws, value=value, stderr=stderr, df=over["df"])
     return penchant.Quantity(value, stderr=_known(stderr), **over, **null)
 
 
 def _exact_quantities(
-    last: State, exact: Exact, draws: list[float], over: dict[str, object]
+    last: State, exact: Exact, draws: list[float], over: Repetitions
 ) -> Quantities:
     """The largest eigenvalue, with what samples add to it, and how much of it a step sees."""
     distance = last.rise.distance
