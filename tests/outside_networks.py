@@ -702,7 +702,7 @@ class Oracle:
             if sum(each.numel() for each in self.parameters) <= FEW:
                 values["trace-hessian"] = self.trace_of_hessian
             return values
-        if probe in ("layer-structure", "learning-coefficient"):
+        if probe in ("layer-structure", "learning-coefficient", "critical-sharpness"):
             return {"loss": self.loss}
         if probe == "neural-collapse":
             return {"train-accuracy": self.accuracy}
@@ -777,6 +777,7 @@ SPECTRA = {"lanczos_steps": 8, "grid_points": 16}
 SMALL: dict[str, dict[str, Any]] = {
     "average-geometry": {"samples": 24, "null_draws": 2},
     "class-paths": {"images": 2, "adversarials": 2, "pairs": 2, "refinements": 1, "bends": 2},
+    "critical-sharpness": {"samples": None, "random_directions": 2, "products": 20},
     "cross-class": {"per_class": EACH, "permutations": 2, **SPECTRA},
     "curvature-proxies": {"per_class": 3, "permutations": 2, **SPECTRA},
     "hessian-spectrum": {"per_class": EACH, **SPECTRA},

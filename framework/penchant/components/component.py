@@ -40,7 +40,7 @@ class Component:
     example: ClassVar[str] = ""
     name: ClassVar[str] = ""
     target: ClassVar[Any] = ""
-    parameters: ClassVar[tuple[str, ...]] = ()
+    target_parameters: ClassVar[tuple[str, ...]] = ()
     # Keys of its table in an experiment that are no options.
     table_keys: ClassVar[tuple[str, ...]] = ("name",)
 
@@ -91,7 +91,7 @@ class Architecture(Component):
     """A distribution of networks. Target: `build(options, shape, outputs) -> torch.nn.Module`."""
 
     kind = "architecture"
-    parameters = ("options", "shape", "outputs")
+    target_parameters = ("options", "shape", "outputs")
     table_keys = ("name", "label", "weights", "strict")
 
 
@@ -99,7 +99,7 @@ class Dataset(Component):
     """Train and test samples. Target: `load(options, generator) -> Data(train, test, classes)`."""
 
     kind = "dataset"
-    parameters = ("options", "generator")
+    target_parameters = ("options", "generator")
     table_keys = ("name", "label")
 
 
@@ -143,7 +143,7 @@ class Probe(Component):
     """
 
     kind = "probe"
-    parameters = ("options", "context")
+    target_parameters = ("options", "context")
     table_keys = tuple("name label preset estimators training architectures datasets quick".split())
     question: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
@@ -222,7 +222,7 @@ class Executor(Component):
     """
 
     kind = "executor"
-    parameters = ("options", "work", "workers", "threads")
+    target_parameters = ("options", "work", "workers", "threads")
     engine: ClassVar[bool] = False
     remote: ClassVar[bool] = False
     attempts: ClassVar[int] = 3

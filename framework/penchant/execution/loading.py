@@ -87,7 +87,7 @@ def load_samples(component: Component, seed: int) -> Data:
     generator = torch.Generator(device="cpu").manual_seed(derive(seed, "dataset", component.name))
     what = f"dataset {component.name!r}"
     load = resolve(component.target, what)
-    check_parameters(load, component.parameters, what)
+    check_parameters(load, component.target_parameters, what)
     try:
         return as_data(load(with_arrays(component), generator))
     except (TypeError, ValueError) as error:

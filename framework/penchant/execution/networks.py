@@ -56,7 +56,7 @@ class BoundArchitecture:
     def _function(self) -> Callable[..., nn.Module]:
         what = f"architecture {self.label!r}"
         function = resolve(self.component.target, what)
-        check_parameters(function, self.component.parameters, what)
+        check_parameters(function, self.component.target_parameters, what)
         return function
 
     @contextlib.contextmanager

@@ -101,11 +101,11 @@ test_conforms = testing.conformance(
     "penchant-class-structure",
     small={
         "cross-class": [
-            {**FEW, "fractions": [0.5], "sizes": [2], "permutations": 2},
+            {**FEW, "fractions": [0.5], "sizes": [2], "permutations": 2, "parameters": ["*"]},
             {**PRODUCTS, **FEWER, "split": "test", "permutations": 1, "products": 40},
         ],
         "hessian-spectrum": [
-            {**FEW, "undeflated": True},
+            {**FEW, "undeflated": True, "parameters": ["*"]},
             {**PRODUCTS, **FEWER, **VECTORS, "iterations": 1, "leading": 1, "split": "train"},
         ],
         "layer-structure": LAYERS,

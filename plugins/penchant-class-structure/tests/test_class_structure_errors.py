@@ -9,8 +9,8 @@ from penchant_class_structure.numerics.decomposition import Decomposition, Witho
 from penchant_class_structure.numerics.sample_space import sample_space
 from penchant_class_structure.shared.component_quantities import (
     Components,
-    _contributions,
     _quantity,
+    contributions_of,
 )
 from penchant_class_structure.shared.measured_network import loss_on
 from penchant_numerics.data import Samples
@@ -151,7 +151,7 @@ def test_permuted_classes_have_uniform_p_values(network):
             permuted = labels[torch.randperm(len(labels), generator=generator)]
             decomposition = Decomposition.of(space, permuted)
             made.append(Components.of(decomposition))
-        contributions = _contributions(made[0])
+        contributions = contributions_of(made[0])
         for name, own in p.items():
             value, *draws = [each.trace(name) for each in made]
             own.append(_quantity(value, contributions[name], draws, labels).null_p_value)

@@ -20,6 +20,9 @@ CHAINS = {
 }
 BATCHES = {**CHAINS, "batch": 20, "step_size": 1e-4, "eval_steps": [2, 4]}
 
+BY_MODULE = {"parameters": ["*"]}
+STEPS = {"samples": 40, "random_directions": 3, "training": {"steps": 6, "learning_rate": 0.3}}
+
 
 def one_network(shape, outputs):
     """The same network for every seed: errors are over samples, so only these are drawn again."""
@@ -72,13 +75,39 @@ REGULAR = {
     "warmup": 200,
     "localisation": 0.1,
 }
+# The gradient is that of the training samples, which stay: the losses are those of test samples.
+SAME_STEP = {
+    "architecture": {"name": "import", "factory": one_network},
+    "dataset": {"name": "import", "factory": same_training},
+    "split": "test",
+    "samples": None,
+    "training": {**FULL, "steps": 3},
+    "eval_steps": [3],
+    "dtype": "float64",
+}
+# A random direction among random directions.
+ANY_DIRECTION = {
+    **SAME_STEP,
+    "along": "random",
+    "training": {**FULL, "steps": 0},
+    "eval_steps": [0],
+    "exact_limit": 0,
+}
 
 # A path between networks that are the same but for rounding.
 STANDING = {**FIXED, "training": {**FULL, "steps": 2, "learning_rate": 1e-30}}
 
 SCALE = "has the scale of the loss: none is expected by chance"
 METHOD = "says how far the chains may be trusted; not a measurement of the network"
+SCALED = "is the critical sharpness, which has a null, in other units"
 WITHOUT_NULL = {
+    "critical-sharpness": {
+        "critical-rate": SCALED,
+        "critical-update": SCALED,
+        "sharpness-ratio": "a ratio of two curvatures, which have nulls",
+        "stability-limit": "follows from the learning rate",
+        "loss": SCALE,
+    },
     "loss-plane": {"random-rise": SCALE},
     "learning-coefficient": {
         "localised-coefficient": "its limit, learning-coefficient, has one",
@@ -89,11 +118,17 @@ WITHOUT_NULL = {
         "loss": SCALE,
     },
 }
+RANKS = "over states of one training, of which samples that are drawn again have the same"
 UNCLAIMED = {
+    "critical-sharpness": {
+        "rank-correlation": RANKS,
+        "sharpening": RANKS,
+        "critical-update": "is the critical rate in other units, whose error is compared",
+    },
     "learning-coefficient": {
         "learning-coefficient": "holds an allowance for the distance to the limit, which is the "
         "same for every seed; its coverage is tested in test_landscape_chains"
-    }
+    },
 }
 STEEP = "an eigenvector is chosen for its curvature, in an untrained network too"
 EFFECTS = {
@@ -108,12 +143,24 @@ EFFECTS = {
 test_conforms = testing.conformance(
     "penchant-landscape",
     small={
-        "loss-plane": [FEW, {**FEW, "batch_norm": "calibrated", "split": "test", "samples": 24}],
-        "learning-coefficient": [CHAINS, BATCHES],
+        "loss-plane": [
+            FEW,
+            {**FEW, "batch_norm": "calibrated", "split": "test", "samples": 24, **BY_MODULE},
+        ],
+        "learning-coefficient": [CHAINS, {**BATCHES, **BY_MODULE}],
+        "critical-sharpness": [
+            STEPS,
+            {**STEPS, "along": "update", "batch_norm": "calibrated"},
+            {**STEPS, "along": "random", "batch_norm": "batch", "dtype": "float64"},
+        ],
     },
-    claims={"loss-plane": FIXED, "learning-coefficient": REGULAR},
+    claims={"loss-plane": FIXED, "learning-coefficient": REGULAR, "critical-sharpness": SAME_STEP},
     unclaimed=UNCLAIMED,
     without_null=WITHOUT_NULL,
-    no_effect={"loss-plane": STANDING, "learning-coefficient": REGULAR},
+    no_effect={
+        "loss-plane": STANDING,
+        "learning-coefficient": REGULAR,
+        "critical-sharpness": ANY_DIRECTION,
+    },
     effects=EFFECTS,
 )

@@ -52,7 +52,7 @@ def check_component(registration: Registration) -> None:
         role.load(cls)
         return
     function = resolve(cls.target, cls.name)
-    check_parameters(function, cls.parameters, f"{cls.kind} {cls.name!r}")
+    check_parameters(function, cls.target_parameters, f"{cls.kind} {cls.name!r}")
     if issubclass(cls, Probe):
         _check_probe_declaration(cls)
 

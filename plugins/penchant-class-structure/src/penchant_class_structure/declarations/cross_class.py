@@ -12,6 +12,7 @@ from penchant_class_structure.declarations.recipes import (
     DEVICES,
     KAPPA,
     LOSS,
+    PARAMETERS,
     PER_CLASS,
     QUICK,
     RECIPE,
@@ -31,6 +32,9 @@ class CrossClass(penchant.Probe):
     classes. For ratios to the bulk it uses untrained networks, because clustered data raise these
     ratios before training. Spectra are exact for few samples x classes, else they come from Lanczos
     in sample space. Classes may be unbalanced.
+
+    `parameters` names modules, whose diagonal blocks have traces of all components, leading
+    eigenvalues and a density each.
 
     All numbers are for this network on these samples. The standard error reflects resampling within
     classes (first order). Counts have none. If G is only available through matrix-vector products,
@@ -111,6 +115,13 @@ class CrossClass(penchant.Probe):
         "panel-grid": "log grid of each panel",
         "panel-density": "log density of G of each panel",
     }
+    tables = {
+        "trace-by-module[component, module]": "traces of each module's diagonal block of G and of "
+        "its components; modules that hold every parameter once add up to the whole; null: "
+        "permuted classes",
+        "top-eigenvalues-by-module[module, rank]": "leading eigenvalues (C) of the block",
+        "density-by-module[module, log-eigenvalue]": "of log(eigenvalue + epsilon) of the block",
+    }
     card = penchant.Card(
         31,
         ("class-share",),
@@ -163,4 +174,5 @@ class CrossClass(penchant.Probe):
         (), "training samples of each class of further trainings", at_least=1
     )
     devices: int = penchant.option(1, f"{DEVICES}; not used for a Gram matrix", at_least=1)
+    parameters: tuple[str, ...] = penchant.option((), PARAMETERS)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -11,6 +11,7 @@ from penchant_class_structure.declarations.recipes import (
     DEVICES,
     KAPPA,
     LOSS,
+    PARAMETERS,
     PER_CLASS,
     QUICK,
     RECIPE,
@@ -88,6 +89,10 @@ class HessianSpectrum(penchant.Probe):
     Of sequences with a loss at every position the mean is over positions and errors are over
     sequences; beyond 1,000 positions x classes the trace of G uses labels that the network samples.
 
+    `parameters` names modules, whose diagonal blocks have a trace, leading eigenvalues and a
+    density each. All modules together take as many products as the whole, so each has fewer Lanczos
+    steps than it; what couples modules is in no block.
+
     For regression, `per_class` counts all samples. A loss of one's own must be convex in the
     outputs for $G$, which is checked on the samples.
 
@@ -111,6 +116,13 @@ class HessianSpectrum(penchant.Probe):
     accepts = ("sequences",)
     quantities = _also_on_test(_QUANTITIES)
     arrays = _also_on_test(_ARRAYS)
+    tables = {
+        "trace-by-module[split, matrix, module]": "trace of each module's diagonal block; modules "
+        "that hold every parameter once add up to the whole",
+        "top-eigenvalues-by-module[split, matrix, module, rank]": "leading eigenvalues of the "
+        "block, descending; with products they are lower bounds",
+        "density-by-module[split, matrix, module, eigenvalue]": "of the block's eigenvalues",
+    }
     card = penchant.Card(
         40,
         ("trace-hessian", "largest", "negative-mass"),
@@ -221,4 +233,5 @@ class HessianSpectrum(penchant.Probe):
         1024, "number of parameters up to which all eigenvalues are computed exactly", at_least=0
     )
     devices: int = penchant.option(1, DEVICES, at_least=1)
+    parameters: tuple[str, ...] = penchant.option((), PARAMETERS)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

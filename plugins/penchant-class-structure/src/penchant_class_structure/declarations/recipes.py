@@ -47,3 +47,7 @@ LOSS = "loss whose curvature is measured; training: the training loss"
 KAPPA = "kappa of the width of a bump, 2 / ((M - 1) sqrt(8 ln kappa)) of half the range"
 STARTS = "random start vectors; with one there is no standard error"
 DEVICES = "GPUs that share every product; results do not depend on their number"
+PARAMETERS = (
+    "names or patterns of parameters, such as a layer's; each is a module that is measured by "
+    "itself, beside the whole network"
+)

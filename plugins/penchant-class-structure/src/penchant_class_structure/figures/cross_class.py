@@ -16,6 +16,7 @@ from penchant_numerics.pictures import (
     TEAL,
     captioned,
     log_ticks,
+    palette,
 )
 
 DENSITIES = {
@@ -39,6 +40,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figures = {"eigenvalues": eigenvalues(result), "log-spectra": knockouts(result)}
     if "panel-steps" in result.arrays:
         figures["panels"] = panels(result)
+    if result.tables:
+        figures["modules"] = modules(result)
     return figures
 
 
@@ -102,6 +105,45 @@ def eigenvalues(result: penchant.Result) -> Figure:
         f"The largest gap is after {position:.0f} eigenvalues; C = {classes}, "
         f"C (C - 1) = {classes * (classes - 1)}.",
         title="Eigenvalues of G and of its components",
+    )
+
+
+def modules(result: penchant.Result) -> Figure:
+    """Traces of components and leading eigenvalues by module, and their densities."""
+    traces = result.tables["trace-by-module"]
+    names = [str(each) for each in traces.axes["module"]]
+    figure = Figure(figsize=(11.4, 3.8), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    components = [("total", BLUE, "G"), *COMPONENTS, ("within", RED, "G_within")]
+    width = 0.8 / len(components)
+    for number, (component, colour, label) in enumerate(components):
+        own = traces.at(component=component)
+        positions = np.arange(len(names)) + (number - 2) * width
+        errors = None if own.stderr is None else 2 * np.asarray(own.stderr)
+        left.bar(positions, own.values, width, yerr=errors, color=colour, label=label)
+        if own.null is not None:
+            left.plot(positions, np.asarray(own.null), "_", color="black", markersize=6)
+    left.set_xticks(np.arange(len(names)), names, rotation=30, ha="right", fontsize=8)
+    left.set(ylabel="trace", yscale="log")
+    left.legend(fontsize=7)
+    top = result.tables["top-eigenvalues-by-module"]
+    density = result.tables["density-by-module"]
+    grid = np.array(density.axes["log-eigenvalue"])
+    floor = density.values.max() * _DECADES
+    for name, colour in zip(names, palette(len(names))):
+        values = top.at(module=name).values
+        middle.plot(np.arange(1, len(values) + 1), values, ".-", color=colour, label=name)
+        shown = np.maximum(density.at(module=name).values, floor)
+        right.semilogy(grid, shown, color=colour, linewidth=1.0, label=name)
+    middle.set(xlabel="rank", ylabel="eigenvalue", yscale="log")
+    middle.legend(fontsize=7)
+    right.set(xlabel=_log_label(result), ylabel="density")
+    return captioned(
+        figure,
+        "Left: traces of each module's diagonal block of G and of its components, with two "
+        "standard errors; marks are those of permuted classes. Middle: leading eigenvalues of the "
+        "blocks. Right: densities of their log eigenvalues.",
+        title="Class structure by module",
     )
 
 

@@ -19,6 +19,7 @@ from penchant_numerics.gauss_newton import GaussNewton, conventions
 from penchant_numerics.hessian import Hessian
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Factor, Operator
+from penchant_numerics.parameters import select
 from penchant_numerics.sample_bytes import fitting_batch
 from penchant_numerics.tangent_kernels import gauss_newton_gram, sample_traces
 from penchant_numerics.trainer import outputs
@@ -95,6 +96,7 @@ def sample_space(
     inputs: Tensor,
     *,
     exact_limit: int,
+    parameters: Sequence[str] | None = None,
     batch: int | None = None,
     devices: Sequence[torch.device] | None = None,
 ) -> SampleSpace:
@@ -105,6 +107,7 @@ def sample_space(
         inputs: Inputs (n, ...).
         exact_limit: Rows up to which K is a matrix, in double precision, because small eigenvalues
             are below the rounding of single precision; beyond, products in the network's own.
+        parameters: Names of the parameters that G is of; None: all.
         batch: Samples per pass; None: by device and budget.
         devices: Those that share products, the inputs' own first; None: that one only.
     """
@@ -114,16 +117,21 @@ def sample_space(
     if rows <= exact_limit and matrix_fits(rows):
         wide = accumulation_dtype(inputs.device)
         precise = copy.deepcopy(network).to(wide)
-        return _as_matrix(precise, in_precision(inputs, wide), batch)
+        return _as_matrix(precise, in_precision(inputs, wide), parameters, batch)
 
     # too many rows for a matrix: products with V and V^T
     G = multi_device(
-        GaussNewton, network, (inputs, None), devices=devices or [inputs.device], batch=batch
+        GaussNewton,
+        network,
+        (inputs, None),
+        devices=devices or [inputs.device],
+        parameters=parameters,
+        batch=batch,
     )
     assert not isinstance(G, Hessian)  # of one device, or of several
     factor = G.factor()
     assert factor is not None  # G has one
-    traces = sample_traces(network, inputs, batch=batch)
+    traces = sample_traces(network, inputs, parameters=parameters, batch=batch)
     route = G.route if G.route == "dual" else f"{G.route}, because of {G.reason}"
     return SampleSpace(
         gram=factor.gram(),
@@ -158,13 +166,15 @@ def _outputs(network: nn.Module, inputs: Tensor, batch: int | None) -> Tensor:
     return outputs(network, inputs, chunk=chunk)
 
 
-def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleSpace:
+def _as_matrix(
+    network: nn.Module, inputs: Tensor, parameters: Sequence[str] | None, batch: int | None
+) -> SampleSpace:
     given = _outputs(network, inputs, batch)
 
     # features have what the matrix leaves of a budget that was set
     limit = memory.given()
     room = None if limit is None else limit - matrix_bytes(given.numel())
-    K = gauss_newton_gram(network, (inputs, None), batch=batch, memory=room)
+    K = gauss_newton_gram(network, (inputs, None), parameters=parameters, batch=batch, memory=room)
 
     # a sample's contribution to the trace of G is on the diagonal
     by_sample = K.diagonal().reshape(given.shape).sum(1)
@@ -173,7 +183,7 @@ def _as_matrix(network: nn.Module, inputs: Tensor, batch: int | None) -> SampleS
         factor=None,
         outputs=given,
         traces=by_sample.double().cpu() * len(inputs),
-        size=sum(p.numel() for p in network.parameters()),
+        size=sum(value.numel() for value in select(network, parameters).values()),
         notes=conventions("cross-entropy", "mean"),
     )
 

@@ -24,6 +24,7 @@ from penchant_class_structure.shared.component_quantities import (
     gap_quantities,
     largest_eigenvalue,
 )
+from penchant_class_structure.shared.components_by_module import tables_by_module
 from penchant_class_structure.shared.measured_network import (
     accuracy_on,
     check_cross_entropy,
@@ -36,6 +37,7 @@ from penchant_class_structure.shared.measured_network import (
     refuse_what_does_not_fit,
     saying,
 )
+from penchant_class_structure.shared.named_modules import named_modules
 
 MEANS = ("class", "cross", "diagonal")
 _TABLES = 4  # of the size of all inner products of means that are held at once
@@ -58,6 +60,7 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     given = getattr(context.data, options.split)
     samples = chosen(given, options.per_class, classes)
     _refuse_many_classes(classes, context)
+    modules = named_modules(options.parameters, context)
     network, panels = _along_training(samples, options, context)
     structure = _structure(network, samples, options, context)
     untrained = _untrained(structure, options, context)
@@ -72,8 +75,12 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
         panels += _rows(rows)
     if panels:
         arrays |= {f"panel-{name}": array for name, array in _stacked(panels).items()}
+    tables = {}
+    if modules is not None:
+        names = modules.names(network)
+        tables = tables_by_module(network, samples, names, _smoothing(options), options, context)
     conventions = _conventions(structure, untrained, options)
-    return penchant.Result(quantities, arrays, conventions=conventions)
+    return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
 
 
 def _along_training(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from penchant_numerics.hessian import Hessian
 from penchant_numerics.kernel_blocks import MOST_OUTPUTS
 from penchant_numerics.lanczos_quadrature import BASIS_SHARE
 from penchant_numerics.losses import OwnGaussNewton
+from penchant_numerics.modules import Modules
 from penchant_numerics.moments import accumulation_dtype
 from penchant_numerics.operators import Dense, Operator
 from penchant_numerics.sequence_columns import (
@@ -55,7 +57,17 @@ from penchant_class_structure.shared.measured_network import (
     refuse_what_does_not_fit,
     saying,
 )
+from penchant_class_structure.shared.named_modules import named_modules
 from penchant_class_structure.shared.residual_tail import residual_tail
+from penchant_class_structure.shared.spectra_by_module import (
+    Blocks,
+    Trace,
+    Watched,
+    blocks_of,
+    check_steps,
+    diagonal_traces,
+    tables,
+)
 from penchant_class_structure.shared.work_ahead import forward_operations, say_if_long, work_ahead
 
 SUFFIXES = {"hessian": "", "gauss-newton": "-gauss-newton"}  # of the names of leading eigenvalues
@@ -71,6 +83,11 @@ class Measured(NamedTuple):
     samples: Samples
     loss: str
     split: str  # train or test
+    modules: Modules | None = None  # that are measured by themselves
+
+    def coordinates(self) -> dict[str, Tensor]:
+        """Where each module lies among all parameters."""
+        return self.modules.coordinates(self.network) if self.modules else {}
 
 
 class Spectrum(NamedTuple):
@@ -89,6 +106,8 @@ class Spectrum(NamedTuple):
 def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure at the end of the training, on training samples, test samples, or both."""
     _refuse_many_vectors(options, context)
+    modules = named_modules(options.parameters, context)
+    check_steps(options)
     # names of test samples have a prefix where there are both
     splits = {"": options.split}
     if options.split == "both":
@@ -102,9 +121,10 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
 
     quantities: dict[str, penchant.Quantity] = {}
     arrays: dict[str, Any] = {}
+    by_split: dict[str, Blocks] = {}
     for prefix, split in splits.items():
-        given = Measured(network, chosen_of[split], loss, split)
-        numbers, pictures = _measure(given, options, context)
+        given = Measured(network, chosen_of[split], loss, split, modules)
+        numbers, pictures, by_split[split] = _measure(given, options, context)
         for name, value in numbers.items():
             quantities[f"{prefix}{name}"] = value
         for name, array in pictures.items():
@@ -113,6 +133,7 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables(by_split, options) if modules else {},
         conventions=_conventions(options, splits, loss, _terms(context.data.train.labels)),
         missing=tuple(missing),
     )
@@ -196,7 +217,7 @@ def _outputs(options: HessianSpectrum, context: penchant.Context) -> int:
 
 def _measure(
     given: Measured, options: HessianSpectrum, context: penchant.Context
-) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
+) -> tuple[dict[str, penchant.Quantity], dict[str, Any], Blocks]:
     """Everything about one set of samples."""
     spectra = {}
     for name, operator in _operators(given, options, context.device).items():
@@ -206,7 +227,7 @@ def _measure(
 
     # what there is depends on which matrices were requested
     arrays = _densities(spectra, options) | _leading_arrays(spectra)
-    quantities = _traces(given, spectra, options, context)
+    quantities, traces = _traces(given, spectra, options, context)
     quantities |= _largest(given, spectra)
     quantities["loss"] = loss_on(given.network, given.samples, given.loss)
     if "hessian" in spectra:
@@ -219,7 +240,35 @@ def _measure(
         numbers, pictures = residual_tail(measure, given.split, options, context)
         quantities |= numbers
         arrays |= pictures
-    return quantities, arrays
+    return quantities, arrays, _blocks(given, spectra, traces, options, context)
+
+
+def _blocks(
+    given: Measured,
+    spectra: dict[str, Spectrum],
+    traces: dict[str, dict[str, Trace]],
+    options: HessianSpectrum,
+    context: penchant.Context,
+) -> Blocks:
+    """The diagonal blocks of modules; none without modules."""
+    coordinates = given.coordinates()
+    if not coordinates:
+        return {}
+    blocks = {}
+    for name, spectrum in spectra.items():
+        products = options.starts * options.lanczos_steps
+        if spectrum.leading is not None:
+            products += spectrum.leading.products
+        blocks[name] = blocks_of(
+            spectrum.operator,
+            traces[name],
+            coordinates,
+            products=products,
+            count=_leading_count(options, context),
+            options=options,
+            generators=functools.partial(context.generator, "module", name, given.split),
+        )
+    return blocks
 
 
 def _leading_arrays(spectra: dict[str, Spectrum]) -> dict[str, Any]:
@@ -417,13 +466,19 @@ def _traces(
     spectra: dict[str, Spectrum],
     options: HessianSpectrum,
     context: penchant.Context,
-) -> dict[str, penchant.Quantity]:
-    """Tr G from its samples; Tr Hess = Tr G + Tr E with random vectors for E, which is small."""
+) -> tuple[dict[str, penchant.Quantity], dict[str, dict[str, Trace]]]:
+    """Tr G from its samples; Tr Hess = Tr G + Tr E with random vectors for E, which is small.
+
+    Also the traces of modules, by matrix.
+    """
     quantities: dict[str, penchant.Quantity] = {}
+    coordinates = given.coordinates()
+    of_modules: dict[str, dict[str, Trace]] = {}
     of_samples = None
     if "gauss-newton" in spectra:
         with saying(context):
             traces = _sample_traces(given, context)
+            of_modules["gauss-newton"] = _sample_traces_by_module(given, context)
 
         # exact for these samples, whatever the size of the network
         of_samples = float(traces.mean())
@@ -434,7 +489,10 @@ def _traces(
             count=len(traces),
         )
     if "hessian" not in spectra:
-        return quantities
+        if "residual" in spectra and coordinates:
+            E = spectra["residual"].operator
+            of_modules["residual"] = _random_traces(E, given, coordinates, options, context)
+        return quantities, of_modules
 
     # Hutchinson's error is in proportion to the matrix: E is much smaller than the Hessian
     generator = context.generator("trace", given.split)
@@ -442,35 +500,97 @@ def _traces(
     exact = H.exact_trace()
     if exact is not None:
         quantities["trace-hessian"] = penchant.Quantity(exact, exact=True)
+        for name in ("hessian", "residual") if coordinates else ():
+            if name in spectra:
+                matrix = spectra[name].operator
+                assert isinstance(matrix, Dense)  # as the Hessian is
+                of_modules[name] = diagonal_traces(matrix.matrix, coordinates)
     else:
         operator, known = H, 0.0
         if of_samples is not None and "residual" in spectra:
             operator, known = spectra["residual"].operator, of_samples
-        estimate = operator.trace(generator=generator, samples=options.trace_samples)
+        watched = Watched(operator, coordinates) if coordinates else operator
+        estimate = watched.trace(generator=generator, samples=options.trace_samples)
         quantities["trace-hessian"] = penchant.Quantity(
             known + estimate.value,
             stderr=estimate.stderr,
             over="random vectors",
             count=estimate.samples,
         )
-    return dict(sorted(quantities.items(), reverse=True))
+        if isinstance(watched, Watched):
+            of_modules |= _added(watched.traces(), of_modules, spectra)
+            if "residual" in spectra and "residual" not in of_modules:
+                E = spectra["residual"].operator
+                of_modules["residual"] = _random_traces(E, given, coordinates, options, context)
+    return dict(sorted(quantities.items(), reverse=True)), of_modules
 
 
-def _sample_traces(given: Measured, context: penchant.Context) -> Tensor:
+def _added(
+    estimated: dict[str, Trace],
+    of_modules: dict[str, dict[str, Trace]],
+    spectra: dict[str, Spectrum],
+) -> dict[str, dict[str, Trace]]:
+    """Traces of modules of what random vectors were for: of E, which G's are added to, or Hess."""
+    if "gauss-newton" not in of_modules or "residual" not in spectra:
+        return {"hessian": estimated}
+    hessian = {}
+    for name, own in of_modules["gauss-newton"].items():
+        rest = estimated[name]
+        hessian[name] = Trace(own.value + rest.value, rest.stderr)
+    return {"hessian": hessian, "residual": estimated}
+
+
+def _random_traces(
+    A: Operator,
+    given: Measured,
+    coordinates: dict[str, Tensor],
+    options: HessianSpectrum,
+    context: penchant.Context,
+) -> dict[str, Trace]:
+    """Traces of modules where the whole has none."""
+    if isinstance(A, Dense):
+        return diagonal_traces(A.matrix, coordinates)
+    watched = Watched(A, coordinates)
+    generator = context.generator("module trace", given.split)
+    watched.trace(generator=generator, samples=options.trace_samples)
+    return watched.traces()
+
+
+def _sample_traces(
+    given: Measured, context: penchant.Context, *, module: str | None = None
+) -> Tensor:
     """What each sample, or sequence, contributes to the trace of G; their mean is the trace."""
     samples = given.samples
+
+    def traces_of(network: nn.Module, inputs: Tensor, loss: str) -> Tensor:
+        names = None
+        if module is not None:
+            assert given.modules is not None
+            names = given.modules.names(network)[module]
+        return sample_traces(network, inputs, loss=loss, parameters=names).double()
+
     if given.loss not in CLOSED_FORM:
         columns = convex_columns(given.network, samples, loss=given.loss)
-        return sample_traces(columns, numbers_of(samples.inputs), loss="squared-error").double()
+        return traces_of(columns, numbers_of(samples.inputs), "squared-error")
     if not are_sequences(samples.labels):
-        return sample_traces(given.network, samples.inputs, loss=given.loss).double()
+        return traces_of(given.network, samples.inputs, given.loss)
     generator = context.generator("labels", given.split)
     columns, convention = gauss_newton_columns(
         given.network, samples, loss=given.loss, generator=generator
     )
     context.conventions[f"trace of G ({given.split})"] = convention
-    traces = sample_traces(columns, numbers_of(samples.inputs), loss="squared-error").double()
+    traces = traces_of(columns, numbers_of(samples.inputs), "squared-error")
     return _contributions(traces, samples.labels)
+
+
+def _sample_traces_by_module(given: Measured, context: penchant.Context) -> dict[str, Trace]:
+    """Traces of G's blocks, from samples; none without modules."""
+    traces = {}
+    for name in given.modules.positions if given.modules else ():
+        of_samples = _sample_traces(given, context, module=name)
+        error = stderr_of(of_samples, given.samples.labels)
+        traces[name] = Trace(float(of_samples.mean()), error)
+    return traces
 
 
 def _contributions(of_samples: Tensor, labels: Tensor) -> Tensor:

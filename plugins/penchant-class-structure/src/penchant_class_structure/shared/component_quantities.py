@@ -115,8 +115,8 @@ def component_quantities(
     space, labels = components.decomposition.space, components.decomposition.labels
 
     # what samples contribute, and what permuted classes would give
-    errors = _contributions(components)
-    nulls = _permuted(components, options, context)
+    errors = contributions_of(components)
+    nulls = permuted_components(components, options, context)
     total = penchant.Quantity(
         float(components.totals.sum()),
         stderr=influence.stderr_of(space.traces, labels),
@@ -176,7 +176,8 @@ def _same_samples(value: float, draws: list[float]) -> Null:
     return {**fields, "p": p}
 
 
-def _contributions(components: Components) -> dict[str, Tensor]:
+def contributions_of(components: Components) -> dict[str, Tensor]:
+    """What samples contribute to the traces of components, where K is a matrix."""
     if components.images is None:
         return {}
     return influence.of_components(components.decomposition, components.images, components.M)
@@ -190,7 +191,7 @@ def _ratio_contributions(
     return influence.of_ratio(above, errors["within"])
 
 
-def _permuted(
+def permuted_components(
     components: Components, options: CrossClass, context: penchant.Context
 ) -> list[Components]:
     """Components of permuted classes, where K is a matrix."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_landscape.declarations.recipes import BATCH_NORM, EVAL_STEPS, QUICK
+from penchant_landscape.declarations.recipes import BATCH_NORM, EVAL_STEPS, PARAMETERS, QUICK
 
 
 @attrs.frozen
@@ -30,6 +30,10 @@ class LearningCoefficient(penchant.Probe):
     than 5 effective samples each), diverge, find a lower loss than the network's, are farther away
     than the localisation alone lets them be, or have not reached their distribution (Stein's
     identity off by more than a quarter).
+
+    `parameters` names modules: each has the coefficient of the same loss as a function of its
+    parameters alone, at the last state. What modules do together is in none of them, so they do
+    not add up to the whole.
 
     When not to trust it: the network is not at a minimum of the training loss; `temperature-slope`
     is far from 0, so that the number is about this n and localisation rather than about the
@@ -69,6 +73,12 @@ class LearningCoefficient(penchant.Probe):
         "thinned",
         "autocorrelations": "of these, by lag in draws",
     }
+    tables = {
+        "learning-coefficient-by-module[module]": "the limit of large n where only this module "
+        "moves; null: half its parameters",
+        "localised-coefficient-by-module[module]": "the same at this n and localisation; error: "
+        "chains only",
+    }
     presets = {"quick": {"chains": 8, "chain_steps": 4000, "warmup": 2000, "training": QUICK}}
 
     samples: int | None = penchant.option(
@@ -89,4 +99,5 @@ class LearningCoefficient(penchant.Probe):
         None, "step size of the chains; None: found by acceptance, without batch only", above=0
     )
     eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS)
+    parameters: tuple[str, ...] = penchant.option((), PARAMETERS)
     batch_norm: str = penchant.option("running", BATCH_NORM, choices=("running", "calibrated"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import penchant
 
-from penchant_landscape.declarations.recipes import BATCH_NORM, EVAL_STEPS, QUICK
+from penchant_landscape.declarations.recipes import BATCH_NORM, EVAL_STEPS, PARAMETERS, QUICK
 
 
 @attrs.frozen
@@ -24,6 +24,9 @@ class LossPlane(penchant.Probe):
     points between them: below 0 where the loss stays under that line everywhere. Its point is
     chosen on one half of the samples and measured on the other. Null: 0. Random directions of the
     same length are the null of eigenvectors.
+
+    `parameters` names modules: each moves along random directions and along its straight path while
+    the others stay at the last network, and has the largest eigenvalue of its block.
 
     When not to trust it: two directions out of many say little about the others; a random direction
     sees the mean curvature, which hides a few steep ones. Paths with batch-norm depend on its
@@ -87,6 +90,16 @@ class LossPlane(penchant.Probe):
         "eigenvector-plane-loss": "mean loss in the plane of the first two eigenvectors",
         "eigenvector-plane-accuracy": "share of right answers there",
     }
+    tables = {
+        "random-loss-by-module[module, distance]": "mean loss over random directions of the "
+        "module, by distance in filter norms; error: directions",
+        "random-rise-by-module[module]": "mean rise of the loss at `distance` filter norms; error: "
+        "directions",
+        "sharpness-by-module[module]": "largest eigenvalue of the module's block of the Hessian; "
+        "null: curvature along random directions of the module",
+        "path-loss-by-module[module, position]": "mean loss where only this module goes from the "
+        "first checkpoint (0) to the last (1)",
+    }
     presets = {"quick": {"samples": 500, "training": QUICK}}
 
     split: str = penchant.option("train", "which samples", choices=("train", "test"))
@@ -112,6 +125,7 @@ class LossPlane(penchant.Probe):
     )
     eigenvectors: int = penchant.option(2, "leading eigenvectors of the Hessian", at_least=1)
     eval_steps: tuple[int, ...] | None = penchant.option(None, EVAL_STEPS)
+    parameters: tuple[str, ...] = penchant.option((), PARAMETERS)
     batch_norm: str = penchant.option(
         "running",
         f"{BATCH_NORM} at every point, or those of the batch at hand, which is all samples",

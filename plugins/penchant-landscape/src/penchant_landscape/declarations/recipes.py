@@ -9,3 +9,7 @@ BATCH_NORM = (
     "statistics of batch-norm: running (the training's), or calibrated by a pass over the "
     "training samples"
 )
+PARAMETERS = (
+    "names or patterns of parameters, such as a layer's; each is a module that is measured by "
+    "itself, beside the whole network"
+)

@@ -30,6 +30,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figures = {"chains": chains(result)}
     if len(result.arrays["steps"]) > 1:
         figures["training"] = training(result)
+    if result.tables:
+        figures["modules"] = modules(result)
     return figures
 
 
@@ -79,4 +81,38 @@ def training(result: penchant.Result) -> Figure:
         "The coefficient at steps of the training, with two standard errors over chains; steps "
         "without a point are those whose chains allow no number.",
         title="Learning coefficient along the training",
+    )
+
+
+def modules(result: penchant.Result) -> Figure:
+    """The coefficient of each module beside half its parameters."""
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    panel = figure.subplots()
+    limit = result.tables["learning-coefficient-by-module"]
+    local = result.tables["localised-coefficient-by-module"]
+    names = [str(each) for each in limit.axes["module"]]
+    positions = np.arange(len(names))
+    for table, shift, colour, label in (
+        (local, -0.12, ORANGE, "localised, at this n"),
+        (limit, 0.12, BLUE, "limit of large n"),
+    ):
+        panel.errorbar(
+            positions + shift,
+            table.values,
+            yerr=2 * np.asarray(table.stderr),
+            fmt="o",
+            color=colour,
+            capsize=2,
+            label=label,
+        )
+    panel.plot(positions, np.asarray(limit.null), "_", color=FAINT, markersize=26, label="regular")
+    panel.set_xticks(positions, names, rotation=30, ha="right")
+    panel.set(ylabel="learning coefficient", yscale="log")
+    panel.legend(frameon=False, fontsize=8)
+    return captioned(
+        figure,
+        "The coefficient of the loss as a function of each module's parameters alone, with two "
+        "standard errors; bars mark half the module's parameters, a regular model. A module "
+        "without a point allows no number.",
+        title="Learning coefficient by module",
     )

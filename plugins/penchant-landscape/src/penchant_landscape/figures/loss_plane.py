@@ -33,6 +33,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figures["lines"] = lines(result)
     if "random-plane-loss" in result.arrays:
         figures["planes"] = planes(result)
+    if result.tables:
+        figures["modules"] = modules(result)
     return figures
 
 
@@ -127,6 +129,42 @@ def planes(result: penchant.Result) -> Figure:
         "of the two leading eigenvectors; the network is in the middle, the ends are those of the "
         "lines.",
         title="Planes through the network",
+    )
+
+
+def modules(result: penchant.Result) -> Figure:
+    """Loss along random directions and paths of each module, and the eigenvalues of blocks."""
+    tables = result.tables
+    names = [str(each) for each in tables["sharpness-by-module"].axes["module"]]
+    kinds = {
+        "random-loss-by-module": ("distance", "distance, filter norms"),
+        "path-loss-by-module": ("position", "share of the path"),
+    }
+    shown = [name for name in kinds if name in tables]
+    figure = Figure(figsize=(4.2 * (len(shown) + 1), 3.8), layout="constrained")
+    *panels, last = figure.subplots(1, len(shown) + 1)
+    for panel, kind in zip(panels, shown):
+        axis, xlabel = kinds[kind]
+        for name, colour in zip(names, palette(len(names))):
+            own = tables[kind].at(module=name)
+            positions = np.array(own.axes[axis])
+            panel.plot(positions, own.values, color=colour, label=name)
+            _band(panel, positions, own.values, np.asarray(own.stderr), colour)
+        panel.set(xlabel=xlabel, ylabel="mean loss")
+        panel.legend(frameon=False, fontsize=8)
+    sharpness = tables["sharpness-by-module"]
+    positions = np.arange(len(names))
+    last.bar(positions, sharpness.values, yerr=2 * np.asarray(sharpness.stderr), capsize=2)
+    last.plot(positions, np.asarray(sharpness.null), "_", color=ORANGE, markersize=26)
+    last.set_xticks(positions, names, rotation=30, ha="right")
+    last.set(ylabel="largest eigenvalue of the block")
+    return captioned(
+        figure,
+        "Mean loss where only one module moves and the others stay at the last network: along "
+        "random directions, and on the straight path from the first checkpoint. Right: the largest "
+        "eigenvalue of its block of the Hessian; marks: mean curvature along random directions. "
+        "Bands and bars are two standard errors.",
+        title="The loss by module",
     )
 
 

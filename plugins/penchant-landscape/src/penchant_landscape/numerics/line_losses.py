@@ -30,7 +30,7 @@ class Measured(NamedTuple):
     """
 
     losses: Tensor  # (points, n)
-    right: Tensor  # (points, n), 0 or 1
+    right: Tensor  # (points, n), 0 or 1; not a number where labels are numbers
 
 
 class Landscape:
@@ -122,13 +122,23 @@ class Landscape:
 
     def _right_answers(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Which samples are right; of sequences how many positions, scaled like losses."""
+        # numbers are neither right nor wrong
+        if labels.is_floating_point():
+            return torch.full((len(labels),), torch.nan, device=labels.device)
         right = outputs.argmax(-1) == labels
         return self.scale * right.sum(1) if right.dim() > 1 else right
 
     def hessian(self) -> Hessian:
         """The Hessian of the mean loss at the centre."""
-        batch = self.passed if self.batch_norm == "batch" else None
-        return Hessian(self.network, tuple(self.samples), loss=self.loss, batch=batch)
+        # statistics of a batch mix its samples: all of them are one batch
+        whole = self.batch_norm == "batch"
+        return Hessian(
+            self.network,
+            tuple(self.samples),
+            loss=self.loss,
+            batch=self.passed if whole else None,
+            check=not whole,
+        )
 
     def gradient(self) -> Tensor:
         """The gradient (parameters,) of the mean loss at the centre."""

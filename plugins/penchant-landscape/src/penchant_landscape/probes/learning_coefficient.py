@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import penchant
 from penchant_numerics.data import Samples
+from penchant_numerics.modules import Modules
 from penchant_numerics.safety import safe
 from penchant_numerics.statistics import mean_and_stderr
 from torch import nn
@@ -21,8 +22,10 @@ from penchant_landscape.numerics.learning_coefficient import (
     Coefficient,
     learning_coefficient,
 )
+from penchant_landscape.numerics.module_energy import ModuleEnergy
 from penchant_landscape.numerics.network_energy import NetworkEnergy, contributions
 from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
+from penchant_landscape.shared.named_modules import named_modules
 
 DRAWS = 1000  # of each chain that are stored
 LAGS = 200
@@ -50,17 +53,26 @@ def run(options: LearningCoefficient, context: penchant.Context) -> penchant.Res
         raise penchant.Error(
             f"batch must be at most the {len(samples.labels)} samples, found {options.batch}"
         )
+    modules = named_modules(options.parameters, context)
     measured = []
-    for step, network in context.trained(options.eval_steps):
+    for step, each in context.trained(options.eval_steps):
+        network = each
         measured.append(_measure(step, network, samples, options, context))
     last = measured[-1]
     quantities = _quantities(last, unit_of(samples))
     arrays = _arrays(measured)
+    tables = {}
+    if modules is not None:
+        tables = _by_module(last.step, network, samples, modules, options, context)
     names = [name for name, quantity in quantities.items() if quantity.missing]
     names += [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    for name, table in tables.items():
+        if not np.isfinite(table.values).all():
+            names += [name, f"{name}-stderr", f"{name}-df"]
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables,
         conventions=_conventions(options, samples, last.chains),
         missing=tuple(names),
     )
@@ -74,15 +86,38 @@ def _measure(
     context: penchant.Context,
 ) -> Measured:
     """Sample around one network."""
+    energy = _energy(step, network, samples, options, context)
+    chains, coefficient = _sampled(energy, (step,), len(samples.labels), options, context)
+    losses = contributions(energy.at_centre.double(), samples.labels)
+    return Measured(step, chains, coefficient, losses.cpu().numpy(), len(energy.centre))
+
+
+def _energy(
+    step: int,
+    network: nn.Module,
+    samples: Samples,
+    options: LearningCoefficient,
+    context: penchant.Context,
+) -> NetworkEnergy:
+    """The loss around a network."""
     network = safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
-    energy = NetworkEnergy(
+    return NetworkEnergy(
         network,
         samples,
         loss=training_loss(context),
         batch=options.batch,
         generator=context.generator("batches", step),
     )
-    count = len(samples.labels)
+
+
+def _sampled(
+    energy: NetworkEnergy | ModuleEnergy,
+    keys: tuple[int | str, ...],
+    count: int,
+    options: LearningCoefficient,
+    context: penchant.Context,
+) -> tuple[Chains, Coefficient]:
+    """Chains around w*, and their coefficient; keys are the step, and the module."""
     scale = count / math.log(count)
     corrected = options.batch is None
     with warnings.catch_warnings(record=True) as caught:
@@ -92,31 +127,73 @@ def _measure(
             chains=options.chains,
             steps=options.chain_steps,
             warmup=options.warmup,
-            generator=context.generator("chains", step),
+            generator=context.generator("chains", *keys),
             step_size=options.step_size,
             corrected=corrected,
         )
     for each in caught:
         context.warn(str(each.message))
-    parameters = len(energy.centre)
     coefficient = learning_coefficient(
         chains,
         scale=scale,
         localisation=options.localisation,
-        parameters=parameters,
+        parameters=len(energy.centre),
         corrected=corrected,
     )
+    step, *module = keys
+    where = f"at step {step}" + "".join(f" of module {name!r}" for name in module)
     for problem in coefficient.problems:
-        context.warn(f"no learning coefficient at step {step}: {problem}")
+        context.warn(f"no learning coefficient {where}: {problem}")
     if not coefficient.problems and not coefficient.within_reach:
         context.warn(
-            f"no learning coefficient at step {step}, only a localised one: its slope in "
+            f"no learning coefficient {where}, only a localised one: its slope in "
             f"log(n beta) is {coefficient.slope:.3g}, at most {STEEPEST:g} of "
             f"{coefficient.value:.3g}: the limit of large n is out of reach with these samples and "
             "this localisation"
         )
-    losses = contributions(energy.at_centre.double(), samples.labels)
-    return Measured(step, chains, coefficient, losses.cpu().numpy(), parameters)
+    return chains, coefficient
+
+
+def _by_module(
+    step: int,
+    network: nn.Module,
+    samples: Samples,
+    modules: Modules,
+    options: LearningCoefficient,
+    context: penchant.Context,
+) -> dict[str, penchant.Table]:
+    """Coefficients of the loss as a function of one module's parameters at a time."""
+    energy = _energy(step, network, samples, options, context)
+    rows = []
+    for name, coordinates in modules.coordinates(energy.network).items():
+        own = ModuleEnergy(energy, coordinates)
+        _, coefficient = _sampled(own, (step, name), len(samples.labels), options, context)
+        known = (math.nan,) * 2 if coefficient.problems else (coefficient.value, coefficient.stderr)
+        limit = (math.nan,) * 3
+        if coefficient.within_reach:
+            limit = (coefficient.limit, coefficient.limit_stderr, coefficient.limit_df)
+        rows.append((*limit, *known, len(coordinates) / 2))
+    limits, errors, df, values, chain_errors, halves = np.array(rows).T
+    axes = {"module": tuple(modules.positions)}
+    return {
+        "learning-coefficient-by-module": penchant.Table(
+            limits,
+            axes,
+            stderr=errors,
+            df=df,
+            null=halves,
+            over="chains, and the distance to the limit of large n",
+            count=options.chains,
+        ),
+        "localised-coefficient-by-module": penchant.Table(
+            values,
+            axes,
+            stderr=chain_errors,
+            df=float(options.chains - 1),
+            over="chains",
+            count=options.chains,
+        ),
+    }
 
 
 def _quantities(last: Measured, unit: str) -> dict[str, penchant.Quantity]:

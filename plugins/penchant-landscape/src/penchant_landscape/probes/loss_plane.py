@@ -21,9 +21,12 @@ from penchant_landscape.declarations.loss_plane import LossPlane
 from penchant_landscape.numerics.directions import filter_normalised
 from penchant_landscape.numerics.line_losses import Landscape, Measured, Quadratic, quadratic_model
 from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
+from penchant_landscape.shared.named_modules import named_modules
+from penchant_landscape.shared.planes_by_module import Around, tables_by_module
 
 Quantities = dict[str, penchant.Quantity]
 Arrays = dict[str, np.ndarray]
+NULLS = ("null", "null-spread", "null-stderr")  # entries of a table
 GROUPS = 10  # groups of samples that are left out for the error of an eigenvector's rise
 _SMALL = 0.05  # share of a line at which losses of single samples give their curvature
 
@@ -48,6 +51,7 @@ class Centre(NamedTuple):
 def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     """Measure paths to the end of the training, and lines and planes around it."""
     _check(options)
+    modules = named_modules(options.parameters, context)
     states, network = _states(options, context)
     samples = first_samples(getattr(context.data, options.split), options.samples)
     network = safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
@@ -80,7 +84,22 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
         name: attrs.evolve(each, over=each.over.replace("samples", unit))
         for name, each in quantities.items()
     }
-    return penchant.Result(quantities, arrays, conventions=_conventions(options, len(here)))
+    tables = {}
+    if modules is not None:
+        first = states[0].row if len(states) > 1 else None
+        around = Around(landscape, here, centre.H, random, first)
+        tables = tables_by_module(around, modules.coordinates(network), options, context, unit)
+    missing = [name for name, table in tables.items() if not np.isfinite(table.values).all()]
+    missing += [f"{name}-stderr" for name in missing]
+    if tables and not np.isfinite(np.asarray(tables["sharpness-by-module"].null)).all():
+        missing += [f"sharpness-by-module-{entry}" for entry in NULLS]
+    return penchant.Result(
+        quantities,
+        arrays,
+        tables=tables,
+        conventions=_conventions(options, len(here)),
+        missing=tuple(missing),
+    )
 
 
 def _check(options: LossPlane) -> None:
