@@ -548,6 +548,7 @@ class Context:
         inside: Sequence[str] | Mapping[str, Sequence[Any]] = (),
         shared: Mapping[str, Any] | None = None,
         trainings: bool = False,
+        outputs: int | None = None,
         **axes: Iterable[Any],
     ) -> dict[str, Table]:
         """Call a function for every combination of coordinates, and give what it returns as tables.
@@ -563,12 +564,21 @@ class Context:
             shared: Arrays that every shard sees as `context.shared`.
             trainings: The function trains networks, several side by side where the device profits;
                 it is made with `penchant_numerics.batched_training.shard_of`.
+            outputs: Of the networks that are trained, where not those of the architecture.
             **axes: Name of each axis to its coordinates: numbers, text, true and false.
 
         Returns:
             A table for each name, of these axes and then those inside.
         """
-        return tables(self, function, axes, inside=inside, shared=shared, trainings=trainings)
+        return tables(
+            self,
+            function,
+            axes,
+            inside=inside,
+            shared=shared,
+            trainings=trainings,
+            outputs=outputs,
+        )
 
     # Random numbers, progress, warnings.
 

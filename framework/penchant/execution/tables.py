@@ -25,6 +25,7 @@ def tables(
     inside: Sequence[str] | Mapping[str, Sequence[Any]],
     shared: Mapping[str, Any] | None,
     trainings: bool,
+    outputs: int | None,
 ) -> dict[str, Table]:
     """A table for every name that the function returns; see `Context.tables`."""
     from penchant_numerics.batched_training import map_trainings
@@ -36,7 +37,7 @@ def tables(
         raise Error(f"context.tables needs a coordinate for every axis, found none for {empty}")
     answers: Iterable[Mapping[str, Any]]
     if trainings:
-        answers = map_trainings(context, function, items, shared=shared)
+        answers = map_trainings(context, function, items, outputs=outputs, shared=shared)
     else:
         answers = context.map(function, items, shared=shared)
     columns: dict[str, list[Any]] = {}

@@ -16,7 +16,7 @@ import attrs
 from penchant.errors import Error, suggestion
 from penchant.extras import extra
 from penchant.results.files import host_array
-from penchant.results.quantities import Quantity
+from penchant.results.quantities import Quantity, skewed_p
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,7 +204,8 @@ class Table:
         means = self._mean(axes, mean, stderr, df)
         if isinstance(null, Table):
             return means._beside(null.mean(axes), self.minus(null).mean(axes))
-        return attrs.evolve(means, null=null)
+        p = self._skewed_p(positions[0], null) if len(axes) == 1 else None
+        return attrs.evolve(means, null=null, p=p)
 
     def accuracy(
         self,
@@ -308,6 +309,18 @@ class Table:
             return Table(mean, left, sampling=stderr, df=df, over=over, count=1, unit=self.unit)
         over = " and ".join(f"{axis}s" for axis in axes)
         return Table(mean, left, stderr=stderr, df=df, over=over, count=count, unit=self.unit)
+
+    def _skewed_p(self, position: int, null: float | None) -> Array | None:
+        """P-values of means over an axis; None where Student's t gives all of them."""
+        import numpy as np
+        from penchant_numerics.significance import mean_p_value
+
+        values = np.moveaxis(self.values, position, -1)
+        repetitions = values.reshape(-1, values.shape[-1]).astype(float)
+        if null is None or all(skewed_p(each, null) is None for each in repetitions):
+            return None
+        p = [mean_p_value(each.tolist(), null) for each in repetitions]
+        return np.array(p, float).reshape(values.shape[:-1])
 
     def _beside(self, control: Table, difference: Table) -> Table:
         """These means beside those of a control, given the means of their differences."""

@@ -42,6 +42,26 @@ def test_a_mean_is_that_of_mean_and_stderr_to_the_last_bit(losses: penchant.Tabl
     assert number == penchant.Quantity.of(losses.values[0, :, 0], over="trainings", null=0.0)
 
 
+def test_the_mean_of_skewed_repetitions_is_compared_as_that_of_a_quantity() -> None:
+    values = np.exp(2 * numbers(2, 12))
+    table = penchant.Table(values, {"name": ("a", "b"), "training": range(12)})
+    means = table.mean("training", null=9.0)
+    for row, name in zip(values, ("a", "b")):
+        expected = penchant.Quantity.of(row, over="trainings", null=9.0)
+        assert expected.p is not None  # Student's t alone would say too much
+        assert means.at(name=name).quantity() == expected
+        assert table.at(name=name).mean("training", null=9.0).quantity() == expected
+
+
+def test_where_one_mean_is_skewed_the_others_have_the_p_value_of_students_t() -> None:
+    values = np.stack([np.exp(2 * numbers(12)), np.linspace(-1.0, 20.0, 12)])
+    table = penchant.Table(values, {"name": ("skewed", "even"), "training": range(12)})
+    even = table.mean("training", null=9.0).at(name="even").quantity()
+    expected = penchant.Quantity.of(values[1], over="trainings", null=9.0)
+    assert expected.p is None
+    assert even.p == expected.null_p_value
+
+
 def test_the_order_of_axes_does_not_change_the_order_of_sums() -> None:
     """Seventy values are added pairwise where they lie side by side, else one after another."""
     values = numbers(70, 3, 5)
