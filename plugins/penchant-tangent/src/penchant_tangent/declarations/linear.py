@@ -50,12 +50,14 @@ class SuperNat(penchant.Probe):
         neither="No significant difference between the test errors of SuperNat and gradient "
         "descent",
     )
+    tables = {
+        "test-error-gradient-descent[step]": "test error of gradient descent",
+        "test-error-supernat[step]": "test error of SuperNat",
+        "train-error-gradient-descent[step]": "training error of gradient descent",
+        "train-error-supernat[step]": "training error of SuperNat",
+    }
     arrays = {
         "steps": "steps",
-        "test-error-gradient-descent": "test error of gradient descent, (steps,)",
-        "test-error-supernat": "test error of SuperNat, (steps,)",
-        "train-error-gradient-descent": "training error of gradient descent, (steps,)",
-        "train-error-supernat": "training error of SuperNat, (steps,)",
         "eigenvalues-first": "eigenvalues of the first training's kernel, before training",
         "eigenvalues-last": "the same directions after SuperNat's last step",
     }
