@@ -29,9 +29,7 @@ def _number(value: Any) -> float:
     raise Error(f"a quantity must be a number, found {type(value).__name__}")
 
 
-def skewed_p(
-    values: Any, null: float | None, *, multiplicative: bool = False
-) -> float | None:
+def skewed_p(values: Any, null: float | None, *, multiplicative: bool = False) -> float | None:
     """The p-value of repetitions where it is not that of Student's t."""
     from penchant_numerics import significance
     from penchant_numerics.statistics import mean_and_stderr

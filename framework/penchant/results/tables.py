@@ -100,9 +100,7 @@ class Table:
     unit: str = attrs.field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        for axis, entries in self.axes.items():
-            if len(set(entries)) < len(entries):
-                raise Error(f"coordinates of the axis {axis!r} must differ, found {list(entries)}")
+        check_coordinates(self.axes)
         _check_shape("values", self.values, self.axes)
         for name, part in self.parts.items():
             if not isinstance(part, float):
@@ -212,6 +210,7 @@ class Table:
         *,
         over: Sequence[str] = ("training", "sample"),
         samples: int | None = None,
+        shared: bool = True,
         null: float | None = None,
     ) -> Table:
         """The share of right answers, with its standard error over trainings and samples.
@@ -220,6 +219,7 @@ class Table:
             over: The axes of trainings and of samples; of trainings alone in a table of
                 accuracies.
             samples: In a table of accuracies, how many samples each of them is of.
+            shared: In a table of accuracies, whether all trainings have the same samples.
             null: The accuracy of guessing.
 
         Returns:
@@ -239,7 +239,9 @@ class Table:
         elif samples is None:
             raise Error("accuracies need `samples`, how many each is of, or an axis of samples")
         else:
-            mean, stderr = statistics.accuracy(self.values, samples, axis=positions[0])
+            mean, stderr = statistics.accuracy(
+                self.values, samples, shared=shared, axis=positions[0]
+            )
         axes = tuple(over) if len(over) == 2 else (*over, "sample")
         return attrs.evolve(self._mean(axes, mean, stderr), null=null)
 
@@ -360,6 +362,13 @@ class Table:
             if axis not in names:
                 raise Error(f"the table has no axis {axis!r}{suggestion(axis, names)}")
         return tuple(names.index(axis) for axis in axes)
+
+
+def check_coordinates(axes: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse axes on which a coordinate occurs twice."""
+    for axis, entries in axes.items():
+        if len(set(entries)) < len(entries):
+            raise Error(f"coordinates of the axis {axis!r} must differ, found {list(entries)}")
 
 
 def _known(number: float) -> float | None:

@@ -102,6 +102,8 @@ def test_accuracies_of_samples_that_were_not_kept() -> None:
     assert_array_equal(accuracy.stderr, stderr)
     with pytest.raises(penchant.Error, match="how many each is of"):
         rates.accuracy(over=("training",))
+    apart = rates.accuracy(over=("training",), samples=100, shared=False)
+    assert_array_equal(apart.stderr, statistics.accuracy(rates.values, 100, shared=False)[1])
 
 
 def test_a_control_is_compared_pair_by_pair(losses: penchant.Table) -> None:

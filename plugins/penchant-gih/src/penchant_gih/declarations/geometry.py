@@ -248,18 +248,14 @@ class GeometryTraining(penchant.Probe):
         below="The geometry turns away from G S G during training",
         neither="The geometry does not align with G S G significantly",
     )
-    arrays = {
-        "steps": "steps of training",
-        "corr-s": "Corr(G_t, S)",
-        "corr-s-null": NULL_MEAN,
-        "corr-s-null-spread": NULL_SPREAD,
-        "corr-gsg": "Corr(G_t, G S G)",
-        "corr-gsg-null": NULL_MEAN,
-        "corr-gsg-null-spread": NULL_SPREAD,
-        "velocity": "1 - Corr of consecutive steps, one fewer than steps",
-        "train-accuracy": "accuracy on training samples, mean over trainings",
-        "test-accuracy": "accuracy on test samples, mean over trainings",
+    tables = {
+        "corr-s[step]": "Corr(G_t, S); null: after a random rotation",
+        "corr-gsg[step]": "Corr(G_t, G S G); null: after a random rotation",
+        "velocity[later-step]": "1 - Corr of consecutive steps, one fewer than steps",
+        "train-accuracy[step]": "accuracy on training samples, mean over trainings",
+        "test-accuracy[step]": "accuracy on test samples, mean over trainings",
     }
+    arrays = {"steps": "steps of training"}
     presets = {
         "quick": {
             "trainings": 6,

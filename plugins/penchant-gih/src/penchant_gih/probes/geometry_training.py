@@ -10,7 +10,6 @@ import attrs
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.batched_training import Learner, train_and_evaluate, trainings_a_shard
 from penchant_numerics.correlation import corr_with_fixed, distinct_mean, rotated
 from penchant_numerics.data import Data, Samples
@@ -22,7 +21,6 @@ from penchant_gih.numerics.gradients import probed_gradients
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
 from penchant_gih.numerics.velocities import velocities
-from penchant_gih.shared.advantages import answer_quantity
 from penchant_gih.shared.missing import missing_names
 from penchant_gih.shared.preferred_directions import (
     groups_of,
@@ -86,15 +84,14 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     repetitions = gradients.shape[1]
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
-    right = _joined_answers(shards)
-    arrays = {
-        "steps": np.array(steps),
-        **_accuracies(right),
-        **_correlations(gradients, S, Projected(groups_of(geometry), S)),
-        "velocity": np.array(speeds.values),
-        "velocity-stderr": np.array(speeds.errors),
+    right = _joined_answers(shards, steps)
+    correlations = _correlations(gradients, S, Projected(groups_of(geometry), S), steps)
+    tables = {
+        **{name: each.accuracy() for name, each in right.items()},
+        **correlations,
+        "velocity": penchant.Table(speeds.values, {"later-step": steps[1:]}, stderr=speeds.errors),
     }
-    quantities = _quantities(arrays, right, data, repetitions)
+    quantities = _quantities(correlations, right, data)
     # One step alone has no velocity.
     if speeds.values:
         length, stderr = speeds.path
@@ -103,8 +100,11 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
         )
     if followed:
         quantities = {name: _over_inputs(each) for name, each in quantities.items()}
-    missing = missing_names(context, arrays, quantities)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options), missing=missing)
+    result = penchant.Result(
+        quantities, {"steps": np.array(steps)}, tables=tables, conventions=_conventions(options)
+    )
+    missing = missing_names(context, result.arrays, quantities)
+    return attrs.evolve(result, missing=missing)
 
 
 def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
@@ -256,32 +256,25 @@ def _gradients(context: penchant.Context, network: nn.Module, data: Data, points
     return gradients[0]
 
 
-def _joined_answers(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Right answers (steps, trainings, samples) on training and test samples."""
-    arrays = {}
+def _joined_answers(shards: list[dict[str, Any]], steps: list[int]) -> dict[str, penchant.Table]:
+    """Right answers (step, training, sample) on training and test samples."""
+    answers = {}
     for name in ACCURACIES:
-        columns = [shard[name] for shard in shards]
-        arrays[name] = np.concatenate(columns, axis=1)
-    return arrays
+        right = np.concatenate([shard[name] for shard in shards], axis=1)
+        _, trainings, samples = right.shape
+        axes = {"step": steps, "training": range(trainings), "sample": range(samples)}
+        answers[name] = penchant.Table(right, axes)
+    return answers
 
 
-def _accuracies(right: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Mean accuracies (steps,) over trainings, which share their samples."""
-    accuracies = {}
-    for name, answers in right.items():
-        mean, stderr = statistics.crossed_accuracy(answers)
-        accuracies[name] = np.asarray(mean)
-        accuracies[f"{name}-stderr"] = np.asarray(stderr)
-    return accuracies
-
-
-def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
+def _correlations(
+    gradients: Tensor, S: Tensor, projected: Projected, steps: list[int]
+) -> dict[str, penchant.Table]:
     """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
     # What does not change along training.
     squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
     traces = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
-    suffixes = ("", "-stderr", "-null", "-null-spread")
-    correlations: dict[str, list[float]] = {}
+    rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in CORRELATIONS}
     for step in gradients:
         # Inner products of all pairs of networks, and what follows from them.
         table = squared_products(step, step).cpu()
@@ -295,11 +288,22 @@ def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[st
         }
         for name, corr in corrs.items():
             null = rotated(trace, traces[name], norm, squares[name], len(S))
-            values = (*corr, *null)
-            for suffix, value in zip(suffixes, values):
-                by_step = correlations.setdefault(f"{name}{suffix}", [])
-                by_step.append(value)
-    return {name: np.array(values) for name, values in correlations.items()}
+            rows[name].append((*corr, *null))
+    return {name: _correlation(own, steps, gradients.shape[1]) for name, own in rows.items()}
+
+
+def _correlation(rows: list[tuple[float, ...]], steps: list[int], trainings: int) -> penchant.Table:
+    values, stderr, null, spread = np.array(rows).T
+    return penchant.Table(
+        values,
+        {"step": steps},
+        stderr=stderr,
+        null=null,
+        null_spread=spread,
+        df=trainings - 1,
+        over="trainings",
+        count=trainings,
+    )
 
 
 def _conventions(options: GeometryTraining) -> dict[str, str]:
@@ -314,31 +318,22 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 
 
 def _quantities(
-    arrays: dict[str, np.ndarray], right: dict[str, np.ndarray], data: Data, trainings: int
+    correlations: dict[str, penchant.Table], right: dict[str, penchant.Table], data: Data
 ) -> dict[str, penchant.Quantity]:
-    quantities = {}
-    for name in CORRELATIONS:
-        quantities[f"peak-{name}"] = _peak(arrays, name, trainings)
+    quantities = {f"peak-{name}": _peak(table) for name, table in correlations.items()}
     # The null is always answering with the most frequent class.
     for name, samples in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(samples.labels.bincount().max())
-        quantities[name] = answer_quantity(right[name][-1], null=commonest / len(samples.labels))
+        final = right[name].at(step=right[name].axes["step"][-1])
+        accuracy = final.mean(("training", "sample"), null=commonest / len(samples.labels))
+        quantities[name] = accuracy.quantity()
     return quantities
 
 
-def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.Quantity:
+def _peak(correlation: penchant.Table) -> penchant.Quantity:
     """The largest Corr over steps; missing where there is none at any step."""
     # With few networks an unbiased norm may be negative, at one step or at all.
-    known = np.isfinite(arrays[name])
-    if not known.any():
-        return penchant.Quantity(math.nan, over="trainings", count=trainings)
-    step = int(np.nanargmax(arrays[name]))
-    return penchant.Quantity(
-        arrays[name][step],
-        stderr=arrays[f"{name}-stderr"][step],
-        over="trainings",
-        count=trainings,
-        df=trainings - 1,
-        null=arrays[f"{name}-null"][step],
-        null_spread=arrays[f"{name}-null-spread"][step],
-    )
+    if not np.isfinite(correlation.values).any():
+        return penchant.Quantity(math.nan, over="trainings", count=correlation.count)
+    largest = int(np.nanargmax(correlation.values))
+    return correlation.at(step=correlation.axes["step"][largest]).quantity()
