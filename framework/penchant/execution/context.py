@@ -560,7 +560,8 @@ class Context:
         Args:
             function: A function at the top of a module. It returns {name: number or array}.
             inside: The axes of the arrays that it returns, outermost first: names, or names with
-                their coordinates. An array that has fewer axes has the first of them.
+                their coordinates. An array that has fewer axes has those of the table that is
+                declared under its name, else the first of them.
             shared: Arrays that every shard sees as `context.shared`.
             trainings: The function trains networks, several side by side where the device profits;
                 it is made with `penchant_numerics.batched_training.shard_of`.
@@ -571,13 +572,7 @@ class Context:
             A table for each name, of these axes and then those inside.
         """
         return tables(
-            self,
-            function,
-            axes,
-            inside=inside,
-            shared=shared,
-            trainings=trainings,
-            outputs=outputs,
+            self, function, axes, inside=inside, shared=shared, trainings=trainings, outputs=outputs
         )
 
     # Random numbers, progress, warnings.

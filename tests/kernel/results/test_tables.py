@@ -32,6 +32,19 @@ def test_at_takes_numbers_by_their_coordinates(losses: penchant.Table) -> None:
     assert_array_equal(chosen.values, losses.values[1, :, 2])
 
 
+def test_some_coordinates_are_selected_in_any_order(losses: penchant.Table) -> None:
+    means = losses.mean("training", null=0.0)
+    chosen = means.select(step=(20, 0), frequency=[0.5])
+    assert chosen.axes == {"frequency": (0.5,), "step": (20, 0)}
+    assert_array_equal(chosen.values, means.values[1:, [2, 0]])
+    assert_array_equal(chosen.stderr, np.asarray(means.stderr)[1:, [2, 0]])
+    assert chosen.null == 0.0 and chosen.count == 4
+    with pytest.raises(penchant.Error, match="the axis 'step' has 0, 10, 20, found 5"):
+        losses.select(step=(0, 5))
+    with pytest.raises(penchant.Error, match="no axis 'steps'"):
+        losses.select(steps=(0,))
+
+
 def test_a_mean_is_that_of_mean_and_stderr_to_the_last_bit(losses: penchant.Table) -> None:
     means = losses.mean("training", null=0.0)
     value, stderr = statistics.mean_and_stderr(losses.values, axis=1)
