@@ -49,14 +49,14 @@ def tables(
             columns.setdefault(name, []).append(value)
     what = function.__qualname__
     declared = context._job.probe.tables
-    found = {}
+    by_name = {}
     for name, values in columns.items():
         # Axes of the declaration, in the order in which arrays have them.
         own = [axis for axis in inside if axis in declared.get(name, ())]
         if len(own) != np.ndim(values[0]):
             own = list(inside)
-        found[name] = _table(values, outer, own, f"{what} returned {name!r}", inside)
-    return found
+        by_name[name] = _table(values, outer, own, f"{what} returned {name!r}", inside)
+    return by_name
 
 
 def _table(

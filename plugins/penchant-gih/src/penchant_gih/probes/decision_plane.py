@@ -38,7 +38,7 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     if first in seconds:
         raise penchant.Error(f"a plane needs two directions, found index {first} twice")
     # Every plane has trainings of its own.
-    found = context.tables(
+    learnt = context.tables(
         learnt_boundary,
         inside=("sample", "coordinate"),
         shared={"first": geometry.vectors[first], **shared_directions(seconds, geometry.vectors)},
@@ -51,20 +51,20 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
         "seconds": np.array(seconds),
         "eigenvalues": geometry.eigenvalues[seconds],
         "axis": _axis(options),
-        "planes": found["plane"].values,
-        "points": found["points"].at(training=0).values,
-        "labels": found["labels"].at(training=0).values,
+        "planes": learnt["plane"].values,
+        "points": learnt["points"].at(training=0).values,
+        "labels": learnt["labels"].at(training=0).values,
     }
     null = one_axis_accuracy(options.radii)
     quantities = {}
     for name, second in (("best", min(seconds)), ("worst", max(seconds))):
-        accuracy = found["test"].at(second=second).mean(("training", "sample"), null=null)
+        accuracy = learnt["test"].at(second=second).mean(("training", "sample"), null=null)
         quantities[f"{name}-aligned-test-accuracy"] = accuracy.quantity()
     conventions = {
         "plane": "second logit minus first, all other directions at zero",
         "outputs": "two logits",
     }
-    tables = {f"{name}-accuracy": found[name].accuracy() for name in ("train", "test")}
+    tables = {f"{name}-accuracy": learnt[name].accuracy() for name in ("train", "test")}
     return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
 
 

@@ -36,7 +36,7 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
     """Train fresh networks for each direction."""
     eigenvalues, vectors = _basis(options, context)
     indices = chosen_indices(options.indices, vectors, every=options.every)
-    found = context.tables(
+    learnt = context.tables(
         labelled_accuracy,
         shared=shared_directions(indices, vectors),
         trainings=True,
@@ -46,9 +46,9 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
     )
     tables = {}
     for name in ("train", "test"):
-        tables[f"{name}-accuracy"] = found[name].accuracy(
+        tables[f"{name}-accuracy"] = learnt[name].accuracy(
             over=("training",),
-            samples=int(found[f"{name}-samples"].values.flat[0]),
+            samples=int(learnt[f"{name}-samples"].values.flat[0]),
             shared=options.data == "dataset",
         )
     _warn_unfitted(context, tables["train-accuracy"].values)
@@ -183,10 +183,9 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Mean accuracy, the drop from the leading half of indices to the trailing, the order."""
     # By index, whatever their order in the options.
-    order = np.argsort(accuracy.coordinates("index"))
-    index = accuracy.coordinates("index")[order]
-    test = accuracy.values[order]
-    errors = np.asarray(accuracy.error)[order]
+    accuracy = accuracy.select(index=sorted(accuracy.axes["index"]))
+    index, test = accuracy.coordinates("index"), accuracy.values
+    errors = np.asarray(accuracy.error)
     trainings = context.options.trainings
     mean_error = _of_mean(test, errors, trainings)
     quantities = {"test-accuracy": _over_directions(test.mean(), *mean_error, test, null=CHANCE)}

@@ -58,17 +58,17 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
     others = options.grid_points - options.train
     solutions = values.pop("solutions")
     axes = {"draw": range(options.training_sets), "scaling": options.scalings}
-    found = {name: penchant.Table(numbers, axes) for name, numbers in values.items()}
-    error = found["test-error"].accuracy(over=("draw",), samples=others, shared=False)
+    by_draw = {name: penchant.Table(numbers, axes) for name, numbers in values.items()}
+    error = by_draw["test-error"].accuracy(over=("draw",), samples=others, shared=False)
     bounds = {
         name: table.mean("draw")
-        for name, table in found.items()
+        for name, table in by_draw.items()
         if name.startswith(("bound", "error-bound", "rademacher"))
     }
     # solutions around their mean, one cloud per scaling
     around = solutions - solutions.mean(0)
     return penchant.Result(
-        _quantities(found, error, context),
+        _quantities(by_draw, error, context),
         {"scalings": np.array(options.scalings), "solutions": around.swapaxes(0, 1)},
         tables={"test-error": error, **bounds},
         conventions={
@@ -214,11 +214,11 @@ def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[st
 
 
 def _quantities(
-    found: dict[str, penchant.Table], error: penchant.Table, context: penchant.Context
+    by_draw: dict[str, penchant.Table], error: penchant.Table, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Numbers at the largest scaling, and how bounds go with the test error over scalings."""
     largest = max(context.options.scalings)
-    last = {name: table.at(scaling=largest) for name, table in found.items()}
+    last = {name: table.at(scaling=largest) for name, table in by_draw.items()}
     quantities = {}
     for name, table in last.items():
         if name.startswith(("bound", "error-bound", "tightness")):
@@ -232,8 +232,8 @@ def _quantities(
 
     # whether larger bounds go with larger errors
     for name in NORMS:
-        bounds = found[f"bound-{name}"].values
-        order = _order(bounds, found["test-error"].values, context)
+        bounds = by_draw[f"bound-{name}"].values
+        order = _order(bounds, by_draw["test-error"].values, context)
         if order is not None:
             quantities[f"rank-correlation-{name}"] = order
     return quantities

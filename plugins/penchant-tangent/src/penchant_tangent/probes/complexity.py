@@ -39,13 +39,13 @@ MARGIN = 1.0  # at which the losses of the error's bound vanish
 def run(options: Complexity, context: penchant.Context) -> penchant.Result:
     """Train every setting several times, and compare settings."""
     _check(context)
-    found = context.tables(
+    trained = context.tables(
         train_and_measure,
         width=options.widths,
         share=options.noise_shares,
         training=range(options.trainings),
     )
-    tables = {name: each.mean("training") for name, each in found.items()}
+    tables = {name: each.mean("training") for name, each in trained.items()}
     # all trainings have the same test samples: others would move accuracies and gaps as well
     accuracy = tables["test-accuracy"].values
     sampling = statistics.binomial_stderr(accuracy, len(context.data.test.labels))
