@@ -373,14 +373,13 @@ class InputCurvature(penchant.Probe):
         below="The curvature of the loss in the input turns against the geometry of the network",
         neither="The curvature of the loss in the input does not follow the geometry significantly",
     )
-    arrays = {
-        "steps": "steps of training",
-        "corr-g": "Corr of the mean Hessian with G_t, inner products of different networks only",
-        "corr-g-null": NULL_MEAN,
-        "corr-g-null-spread": NULL_SPREAD,
-        "second-share": "norm of E[l' Hess_x f] over that of the whole",
-        "weight": "mean l''",
+    tables = {
+        "corr-g[step]": "Corr of the mean Hessian with G_t, inner products of different networks "
+        "only; null: after a random rotation",
+        "second-share[step]": "norm of E[l' Hess_x f] over that of the whole",
+        "weight[step]": "mean l''",
     }
+    arrays = {"steps": "steps of training"}
     presets = {
         "quick": {"trainings": 16, "samples": 32, "training": {**MOMENTUM, "steps": 100}},
         "appendix-a-3": {"trainings": 25, "samples": 128, "training": {**CLIPPED, "epochs": 50}},
