@@ -128,7 +128,7 @@ class PoolingTheory(penchant.Probe):
         "theta-curvature-theory": "by the corrected lemma",
         "curve-frequencies": "frequencies of the loss curves",
     }
-    tables = {"loss-curves[signal, step]": "training loss, by the frequency of the signal"}
+    tables = {"loss-curves[frequency, step]": "training loss, by the frequency of the signal"}
     presets = {
         "quick": {"every": 2},
         "fig-4": {"simulations": 100000, "curves": 12, "steps": 2000, "trainings": 32},

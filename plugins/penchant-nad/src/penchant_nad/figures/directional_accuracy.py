@@ -190,7 +190,7 @@ def _loss_curve(axes: Axes, result: penchant.Result, number: int, colour: str) -
     if losses.stderr is None:
         return
     # A band of two standard errors; a logarithmic axis cannot show what is below zero.
-    half = 2 * _running_mean(losses.stderr[number])
+    half = 2 * _running_mean(np.asarray(losses.stderr)[number])
     low = np.maximum(smooth - half, smooth / 10)
     axes.fill_between(steps, low, smooth + half, color=colour, alpha=0.2, linewidth=0)
 

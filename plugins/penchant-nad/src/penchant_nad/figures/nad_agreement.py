@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,12 +30,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _overlap(axes: Axes, result: penchant.Result) -> None:
     table = result.tables["overlap"]
-    k, overlap, half = table.axes["k"], table.values, 2 * table.stderr
+    k, overlap, half = table.coordinates("k"), table.values, 2 * np.asarray(table.stderr)
     axes.plot(k, overlap, color=BLUE, label="two estimators")
     axes.fill_between(k, overlap - half, overlap + half, color=BLUE, alpha=0.25, linewidth=0)
 
     # Random subspaces overlap too, the more the larger they are.
-    null, spread = table.null, 2 * table.null_spread
+    null, spread = np.asarray(table.null), 2 * np.asarray(table.null_spread)
     axes.plot(k, null, color=FAINT, linestyle=":", label="random subspaces")
     axes.fill_between(k, null - spread, null + spread, color=FAINT, alpha=0.25, linewidth=0)
     axes.set(xlabel="first k directions", ylabel="overlap", ylim=(0, 1.05))

@@ -83,12 +83,8 @@ def _curvature(result: penchant.Result) -> Figure:
 
 def _loss_curves(result: penchant.Result) -> Figure:
     """Training loss of the linear model, one curve per frequency."""
-    losses = result.tables["loss-curves"]
     figure = curves(
-        {f"frequency {signal}": losses.at(signal=signal) for signal in losses.axes["signal"]},
-        x="step",
-        y="training loss (squared error)",
-        yscale="log",
+        result.tables["loss-curves"], x="step", y="training loss (squared error)", yscale="log"
     )
     caption = "Loss while training by frequency; bands are standard errors."
     correlation = result.quantities.get("rank-correlation")

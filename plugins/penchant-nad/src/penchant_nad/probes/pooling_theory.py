@@ -50,7 +50,7 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
     stderr = binomial_stderr(arrays["theory"], options.simulations)
     arrays["simulation-stderr"] = np.asarray(stderr)
     losses = _losses(options, context, chosen)
-    arrays["curve-frequencies"] = losses.coordinates("signal")
+    arrays["curve-frequencies"] = losses.coordinates("frequency")
     conventions = {
         "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
         "2 l = 0 mod M are left out",
@@ -127,18 +127,18 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
 
 
 def _losses(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> penchant.Table:
-    """Losses (signal, training, step) at a few frequencies from the lowest to the highest."""
+    """Losses (frequency, training, step) at a few frequencies from the lowest to the highest."""
     # There may be fewer frequencies than requested curves.
     positions = np.linspace(0, len(chosen) - 1, options.curves)
     picked = sorted({chosen[round(position)] for position in positions})
     inside = {"training": range(options.trainings), "step": range(1, options.steps + 1)}
-    return context.tables(follow, inside=inside, signal=picked)["losses"]
+    return context.tables(follow, inside=inside, frequency=picked)["losses"]
 
 
 def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Tensor]:
     """Loss curves of the linear model of pooling with the signal at one frequency."""
     options: PoolingTheory = context.options
-    frequency = item["signal"]
+    frequency = item["frequency"]
     descent = pooling.Descent(
         options.steps, options.batch, options.learning_rate, options.weight_std, options.trainings
     )

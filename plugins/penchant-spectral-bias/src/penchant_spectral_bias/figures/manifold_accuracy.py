@@ -51,8 +51,8 @@ def _accuracy(result: penchant.Result) -> Figure:
     for number, (panel, name) in enumerate(zip(axes, maps)):
         heat_map(
             maps[name].values,
-            columns=maps[name].axes["frequency"],
-            rows=maps[name].axes["petals"],
+            columns=maps[name].coordinates("frequency").tolist(),
+            rows=maps[name].coordinates("petals").tolist(),
             xlabel="frequency (cycles)",
             ylabel="" if number else "petals",
             label="training accuracy",

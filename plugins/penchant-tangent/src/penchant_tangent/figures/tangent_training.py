@@ -124,7 +124,14 @@ def _alignment(result: penchant.Result) -> Figure:
 
 def _null(panel: Axes, table: penchant.Table, *, color: str, label: str) -> None:
     """The same for labels in random order."""
-    panel.plot(table.axes["step"], table.null, ":", color=color, alpha=0.7, label=f"{label}, null")
+    panel.plot(
+        table.axes["step"],
+        np.asarray(table.null),
+        ":",
+        color=color,
+        alpha=0.7,
+        label=f"{label}, null",
+    )
 
 
 def _difficult(result: penchant.Result) -> Figure:

@@ -48,10 +48,10 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
     tables = {name: each.mean("training") for name, each in trained.items()}
     # all trainings have the same test samples: others would move accuracies and gaps as well
     accuracy = tables["test-accuracy"].values
-    sampling = statistics.binomial_stderr(accuracy, len(context.data.test.labels))
+    sampling = np.asarray(statistics.binomial_stderr(accuracy, len(context.data.test.labels)))
     for name in ("test-accuracy", "gap"):
         mean = tables[name]
-        tables[name] = attrs.evolve(mean, stderr=np.hypot(mean.error, sampling))
+        tables[name] = attrs.evolve(mean, stderr=np.hypot(np.asarray(mean.error), sampling))
     return penchant.Result(
         _quantities(tables, context),
         {"widths": np.array(options.widths), "shares": np.array(options.noise_shares)},

@@ -390,7 +390,7 @@ def _test_accuracy_errors(tables: dict[str, penchant.Table], labels: torch.Tenso
     if not are_sequences(labels):
         return accuracies.accuracy(over=("training",), samples=len(labels)).error
     values = {name: table.values for name, table in tables.items()}
-    errors = []
+    errors: list[Any] = []
     for number, step in enumerate(accuracies.axes["step"]):
         count = _answers(values, "test", labels, number)
         at_step = accuracies.at(step=step)
