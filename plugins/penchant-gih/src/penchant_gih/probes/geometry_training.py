@@ -13,6 +13,7 @@ import torch
 from penchant_numerics.batched_training import Learner, train_and_evaluate, trainings_a_shard
 from penchant_numerics.correlation import corr_with_fixed, distinct_mean, rotated
 from penchant_numerics.data import Data, Samples
+from penchant_numerics.statistics import Repetitions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
@@ -81,25 +82,28 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     shards = [_probed_states(narrower, data)] if followed else _probed_trainings(narrower, shared)
     # Everything else follows from gradients (steps, networks, inputs, D).
     gradients = _joined_gradients(shards, context.device)
-    repetitions = gradients.shape[1]
+    count = gradients.shape[1]
+    repeated: Repetitions = {
+        "over": "probing inputs" if followed else "trainings",
+        "count": count,
+        "df": count - 1,
+    }
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
     right = _joined_answers(shards, steps)
-    correlations = _correlations(gradients, S, Projected(groups_of(geometry), S), steps)
+    correlations = _correlations(gradients, S, Projected(groups_of(geometry), S))
     tables = {
         **{name: each.accuracy() for name, each in right.items()},
-        **correlations,
-        "velocity": penchant.Table(speeds.values, {"later-step": steps[1:]}, stderr=speeds.errors),
+        **{name: _correlation(own, steps, repeated) for name, own in correlations.items()},
+        "velocity": penchant.Table(
+            speeds.values, {"later-step": steps[1:]}, stderr=speeds.errors, **repeated
+        ),
     }
-    quantities = _quantities(correlations, right, data)
+    quantities = _quantities(tables, right, data)
     # One step alone has no velocity.
     if speeds.values:
         length, stderr = speeds.path
-        quantities["path-length"] = penchant.Quantity(
-            length, stderr=stderr, over="trainings", count=repetitions, df=repetitions - 1, null=0.0
-        )
-    if followed:
-        quantities = {name: _over_inputs(each) for name, each in quantities.items()}
+        quantities["path-length"] = penchant.Quantity(length, stderr=stderr, null=0.0, **repeated)
     result = penchant.Result(
         quantities, {"steps": np.array(steps)}, tables=tables, conventions=_conventions(options)
     )
@@ -177,13 +181,6 @@ def _probed_states(context: penchant.Context, data: Data) -> dict[str, Any]:
         for name, samples in zip(ACCURACIES, (data.train, data.test)):
             columns[name].append(_right(network, samples)[None])
     return {name: torch.stack(values).cpu().numpy() for name, values in columns.items()}
-
-
-def _over_inputs(quantity: penchant.Quantity) -> penchant.Quantity:
-    """The same number, whose repetitions are probing inputs of one network."""
-    if quantity.over != "trainings":
-        return quantity
-    return attrs.evolve(quantity, over="probing inputs")
 
 
 def _joined_gradients(shards: list[dict[str, Any]], device: torch.device) -> Tensor:
@@ -268,9 +265,9 @@ def _joined_answers(shards: list[dict[str, Any]], steps: list[int]) -> dict[str,
 
 
 def _correlations(
-    gradients: Tensor, S: Tensor, projected: Projected, steps: list[int]
-) -> dict[str, penchant.Table]:
-    """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
+    gradients: Tensor, S: Tensor, projected: Projected
+) -> dict[str, list[tuple[float, ...]]]:
+    """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their errors and rotation nulls."""
     # What does not change along training.
     squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
     traces = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
@@ -289,21 +286,15 @@ def _correlations(
         for name, corr in corrs.items():
             null = rotated(trace, traces[name], norm, squares[name], len(S))
             rows[name].append((*corr, *null))
-    return {name: _correlation(own, steps, gradients.shape[1]) for name, own in rows.items()}
+    return rows
 
 
-def _correlation(rows: list[tuple[float, ...]], steps: list[int], trainings: int) -> penchant.Table:
+def _correlation(
+    rows: list[tuple[float, ...]], steps: list[int], repeated: Repetitions
+) -> penchant.Table:
     values, stderr, null, spread = np.array(rows).T
-    return penchant.Table(
-        values,
-        {"step": steps},
-        stderr=stderr,
-        null=null,
-        null_spread=spread,
-        df=trainings - 1,
-        over="trainings",
-        count=trainings,
-    )
+    axes = {"step": steps}
+    return penchant.Table(values, axes, stderr=stderr, null=null, null_spread=spread, **repeated)
 
 
 def _conventions(options: GeometryTraining) -> dict[str, str]:
@@ -318,9 +309,9 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 
 
 def _quantities(
-    correlations: dict[str, penchant.Table], right: dict[str, penchant.Table], data: Data
+    tables: dict[str, penchant.Table], right: dict[str, penchant.Table], data: Data
 ) -> dict[str, penchant.Quantity]:
-    quantities = {f"peak-{name}": _peak(table) for name, table in correlations.items()}
+    quantities = {f"peak-{name}": _peak(tables[name]) for name in CORRELATIONS}
     # The null is always answering with the most frequent class.
     for name, samples in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(samples.labels.bincount().max())
@@ -334,6 +325,6 @@ def _peak(correlation: penchant.Table) -> penchant.Quantity:
     """The largest Corr over steps; missing where there is none at any step."""
     # With few networks an unbiased norm may be negative, at one step or at all.
     if not np.isfinite(correlation.values).any():
-        return penchant.Quantity(math.nan, over="trainings", count=correlation.count)
+        return penchant.Quantity(math.nan, over=correlation.over, count=correlation.count)
     largest = int(np.nanargmax(correlation.values))
     return correlation.at(step=correlation.axes["step"][largest]).quantity()

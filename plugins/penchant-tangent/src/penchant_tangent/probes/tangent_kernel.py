@@ -133,7 +133,8 @@ def _layers(
         centred = centre(K.double(), outputs=goal.shape[1], centring=options.centring)
         nulls.append(expected_alignment(centred, dealt))
     axes = {"layer": list(kernels)}
-    return {
-        "layer-cka": penchant.Table(layers.cka, axes, stderr=layers.cka_stderr, null=nulls),
-        "layer-trace": penchant.Table(layers.trace, axes, stderr=layers.trace_stderr),
-    }
+    alignments = penchant.Table(
+        layers.cka, axes, stderr=layers.cka_stderr, null=nulls, over="samples"
+    )
+    traces = penchant.Table(layers.trace, axes, stderr=layers.trace_stderr, over="samples")
+    return {"layer-cka": alignments, "layer-trace": traces}

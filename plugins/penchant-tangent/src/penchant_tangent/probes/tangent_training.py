@@ -39,6 +39,7 @@ from penchant_tangent.shared.training_samples import Mixture, mixture
 
 SMALLEST_BATCH = 4  # samples of the smallest batch, as the option says
 ANSWERS = "answers"  # as many independent ones as the positions of sequences are worth
+BATCHES = "batches of samples"  # repetitions along a trajectory
 Numbers = dict[str, Any]
 
 
@@ -275,6 +276,8 @@ def _averages(
             averages[name] = attrs.evolve(averages[name], null=null)
     stderr = _test_accuracy_errors(tables, context.data.test.labels)
     averages["test-accuracy"] = attrs.evolve(averages["test-accuracy"], stderr=stderr)
+    if context.network_kind == "trajectory":
+        return {name: attrs.evolve(each, over=BATCHES) for name, each in averages.items()}
     return averages
 
 
@@ -334,7 +337,7 @@ def _over_batches(quantity: penchant.Quantity) -> penchant.Quantity:
     """The same number, whose spread over repetitions is that over batches."""
     if quantity.over != "trainings":
         return quantity
-    return attrs.evolve(quantity, over="batches of samples")
+    return attrs.evolve(quantity, over=BATCHES)
 
 
 def _measured_null(values: np.ndarray) -> dict[str, Any]:
