@@ -548,6 +548,7 @@ class Context:
         inside: Sequence[str] | Mapping[str, Sequence[Any]] = (),
         shared: Mapping[str, Any] | None = None,
         trainings: bool = False,
+        outputs: int | None = None,
         **axes: Iterable[Any],
     ) -> dict[str, Table]:
         """Call a function for every combination of coordinates, and give what it returns as tables.
@@ -559,16 +560,20 @@ class Context:
         Args:
             function: A function at the top of a module. It returns {name: number or array}.
             inside: The axes of the arrays that it returns, outermost first: names, or names with
-                their coordinates. An array that has fewer axes has the first of them.
+                their coordinates. An array that has fewer axes has those of the table that is
+                declared under its name, else the first of them.
             shared: Arrays that every shard sees as `context.shared`.
             trainings: The function trains networks, several side by side where the device profits;
                 it is made with `penchant_numerics.batched_training.shard_of`.
+            outputs: Of the networks that are trained, where not those of the architecture.
             **axes: Name of each axis to its coordinates: numbers, text, true and false.
 
         Returns:
             A table for each name, of these axes and then those inside.
         """
-        return tables(self, function, axes, inside=inside, shared=shared, trainings=trainings)
+        return tables(
+            self, function, axes, inside=inside, shared=shared, trainings=trainings, outputs=outputs
+        )
 
     # Random numbers, progress, warnings.
 

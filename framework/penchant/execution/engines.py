@@ -48,7 +48,7 @@ Files: TypeAlias = dict[str, bytes]  # what a folder holds, by relative path
 CALLS = frozenset("begin report store read lease release save samples".split())
 SECONDS_BETWEEN_WRITES = 1.0  # of shards: those of a job that ends before are never written
 SECONDS_TO_SAVE = 120.0  # a training that saves nothing for so long may be done by others
-PAUSE = 0.2  # seconds before a training that another job does is asked for again
+SECONDS_BETWEEN_LEASES = 0.2  # a training that another job does is asked for so often
 
 
 class Engine(Protocol):
@@ -140,7 +140,7 @@ class Link:
         """Let no other job train this network; what others have saved is in the folder then."""
         have = [path.name for path in folder.glob("*.pt")]
         while (states := self.call("lease", folder.name, self.holder, have)) is None:
-            time.sleep(PAUSE)
+            time.sleep(SECONDS_BETWEEN_LEASES)
         for name, content in states.items():
             _write(folder / name, content)
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from penchant.components.component import Probe
-from penchant.components.names import filled, name_and_axes
+from penchant.components.names import filled
 from penchant.components.output import ONE_OF_MANY
 from penchant.components.taking import takes_sequences, takes_tokens
 from penchant.errors import Error, did_you_mean
@@ -116,11 +116,11 @@ def mistakes(probe: BoundProbe, result: Result) -> Iterator[str]:
     cls, options = type(probe.component), probe.component.options()
     roles = probe.estimator_labels
     yield from _undeclared("quantity", filled(cls.quantities, options, roles), result.quantities)
-    tables = dict(map(name_and_axes, filled(cls.tables, options, roles)))
-    yield from _undeclared("table", tables, result.tables)
+    declared = probe.tables
+    yield from _undeclared("table", declared, result.tables)
     for name, table in result.tables.items():
-        if tuple(table.axes) != tables.get(name, tuple(table.axes)):
-            yield f"table {name!r} has the axes {list(table.axes)}, declared {list(tables[name])}"
+        if tuple(table.axes) != declared.get(name, tuple(table.axes)):
+            yield f"table {name!r} has the axes {list(table.axes)}, declared {list(declared[name])}"
     own = {each for name, table in result.tables.items() for each in arrays_of(name, table)}
     others = [name for name in result.arrays if name not in own]
     names = [name for name in others if BY_STEP not in name and name != "steps"]

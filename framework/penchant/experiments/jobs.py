@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import re
 import secrets
@@ -151,6 +150,13 @@ class BoundProbe(BoundComponent[Probe]):
     def estimator_labels(self) -> dict[str, list[str]]:
         """Labels of the estimators of every role."""
         return {role: [each.label for each in bound] for role, bound in self.estimators.items()}
+
+    @property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Names of the declared tables, and their axes."""
+        probe = self.component
+        names = filled(probe.tables, probe.options(), self.estimator_labels)
+        return dict(map(name_and_axes, names))
 
 
 @attrs.frozen(eq=False)
@@ -343,8 +349,7 @@ def training_name(network_key: str, training: Training) -> str:
     parts = [network_key, plain(training.options())]
     if ":" in training.loss:
         parts.append(_object_hash(training.loss, "the loss"))
-    text = long_hash(parts)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return long_hash(parts)
 
 
 def serial_reason(job: Job) -> str:

@@ -29,7 +29,7 @@ def _number(value: Any) -> float:
     raise Error(f"a quantity must be a number, found {type(value).__name__}")
 
 
-def _skewed_p(values: Any, null: float | None, *, multiplicative: bool) -> float | None:
+def skewed_p(values: Any, null: float | None, *, multiplicative: bool = False) -> float | None:
     """The p-value of repetitions where it is not that of Student's t."""
     from penchant_numerics import significance
     from penchant_numerics.statistics import mean_and_stderr
@@ -120,7 +120,7 @@ class Quantity:
         if isinstance(null, Mapping):
             null_fields = dict(null)
         else:
-            p = _skewed_p(array, null, multiplicative=multiplicative)
+            p = skewed_p(array, null, multiplicative=multiplicative)
             null_fields = {"null": null, "p": p}
         return cls(mean, stderr=stderr, over=over, count=count, df=df, unit=unit, **null_fields)
 

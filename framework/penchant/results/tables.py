@@ -16,7 +16,7 @@ import attrs
 from penchant.errors import Error, suggestion
 from penchant.extras import extra
 from penchant.results.files import host_array
-from penchant.results.quantities import Quantity
+from penchant.results.quantities import Quantity, skewed_p
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,9 +100,7 @@ class Table:
     unit: str = attrs.field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        for axis, entries in self.axes.items():
-            if len(set(entries)) < len(entries):
-                raise Error(f"coordinates of the axis {axis!r} must differ, found {list(entries)}")
+        check_coordinates(self.axes)
         _check_shape("values", self.values, self.axes)
         for name, part in self.parts.items():
             if not isinstance(part, float):
@@ -145,13 +143,21 @@ class Table:
         """
         table = self
         for axis, coordinate in coordinates.items():
-            (position,) = table._positions(axis)
-            entries = table.axes[axis]
-            if coordinate not in entries:
-                raise Error(f"the axis {axis!r} has {_listed(entries)}, found {coordinate!r}")
             left = {name: each for name, each in table.axes.items() if name != axis}
-            take = operator.itemgetter((*[slice(None)] * position, entries.index(coordinate)))
-            table = table._with(left, take)
+            table = table._with(left, table._take(axis, table._number(axis, coordinate)))
+        return table
+
+    def select(self, **coordinates: Iterable[Coordinate]) -> Table:
+        """The numbers at some coordinates of an axis, in this order.
+
+        >>> Table([1.0, 2.0, 3.0], {"step": (0, 10, 20)}).select(step=(20, 0)).values.tolist()
+        [3.0, 1.0]
+        """
+        table = self
+        for axis, each in coordinates.items():
+            chosen = tuple(map(_coordinate, each))
+            numbers = [table._number(axis, coordinate) for coordinate in chosen]
+            table = table._with({**table.axes, axis: chosen}, table._take(axis, numbers))
         return table
 
     def transposed(self, *axes: str) -> Table:
@@ -204,13 +210,15 @@ class Table:
         means = self._mean(axes, mean, stderr, df)
         if isinstance(null, Table):
             return means._beside(null.mean(axes), self.minus(null).mean(axes))
-        return attrs.evolve(means, null=null)
+        p = self._skewed_p(positions[0], null) if len(axes) == 1 else None
+        return attrs.evolve(means, null=null, p=p)
 
     def accuracy(
         self,
         *,
         over: Sequence[str] = ("training", "sample"),
         samples: int | None = None,
+        shared: bool = True,
         null: float | None = None,
     ) -> Table:
         """The share of right answers, with its standard error over trainings and samples.
@@ -219,6 +227,7 @@ class Table:
             over: The axes of trainings and of samples; of trainings alone in a table of
                 accuracies.
             samples: In a table of accuracies, how many samples each of them is of.
+            shared: In a table of accuracies, whether all trainings have the same samples.
             null: The accuracy of guessing.
 
         Returns:
@@ -238,7 +247,9 @@ class Table:
         elif samples is None:
             raise Error("accuracies need `samples`, how many each is of, or an axis of samples")
         else:
-            mean, stderr = statistics.accuracy(self.values, samples, axis=positions[0])
+            mean, stderr = statistics.accuracy(
+                self.values, samples, shared=shared, axis=positions[0]
+            )
         axes = tuple(over) if len(over) == 2 else (*over, "sample")
         return attrs.evolve(self._mean(axes, mean, stderr), null=null)
 
@@ -285,6 +296,19 @@ class Table:
 
     # How errors and nulls follow the values.
 
+    def _number(self, axis: str, coordinate: Coordinate) -> int:
+        """Where a coordinate stands on its axis."""
+        self._positions(axis)
+        entries = self.axes[axis]
+        if coordinate not in entries:
+            raise Error(f"the axis {axis!r} has {_listed(entries)}, found {coordinate!r}")
+        return entries.index(coordinate)
+
+    def _take(self, axis: str, numbers: int | list[int]) -> Callable[[Array], Any]:
+        """What takes these numbers along an axis from an array."""
+        (position,) = self._positions(axis)
+        return operator.itemgetter((*[slice(None)] * position, numbers))
+
     def _with(self, axes: Axes, change: Callable[[Array], Any]) -> Table:
         """The table with other axes, and everything that had the old ones changed alike."""
         parts: dict[str, Any] = {
@@ -308,6 +332,18 @@ class Table:
             return Table(mean, left, sampling=stderr, df=df, over=over, count=1, unit=self.unit)
         over = " and ".join(f"{axis}s" for axis in axes)
         return Table(mean, left, stderr=stderr, df=df, over=over, count=count, unit=self.unit)
+
+    def _skewed_p(self, position: int, null: float | None) -> Array | None:
+        """P-values of means over an axis; None where Student's t gives all of them."""
+        import numpy as np
+        from penchant_numerics.significance import mean_p_value
+
+        values = np.moveaxis(self.values, position, -1)
+        repetitions = values.reshape(-1, values.shape[-1]).astype(float)
+        if null is None or all(skewed_p(each, null) is None for each in repetitions):
+            return None
+        p = [mean_p_value(each.tolist(), null) for each in repetitions]
+        return np.array(p, float).reshape(values.shape[:-1])
 
     def _beside(self, control: Table, difference: Table) -> Table:
         """These means beside those of a control, given the means of their differences."""
@@ -347,6 +383,13 @@ class Table:
             if axis not in names:
                 raise Error(f"the table has no axis {axis!r}{suggestion(axis, names)}")
         return tuple(names.index(axis) for axis in axes)
+
+
+def check_coordinates(axes: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse axes on which a coordinate occurs twice."""
+    for axis, entries in axes.items():
+        if len(set(entries)) < len(entries):
+            raise Error(f"coordinates of the axis {axis!r} must differ, found {list(entries)}")
 
 
 def _known(number: float) -> float | None:

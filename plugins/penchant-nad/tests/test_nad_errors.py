@@ -77,9 +77,9 @@ def test_rank_correlation_of_directions_in_perfect_order_is_not_certain():
     from penchant_nad.probes.directional_accuracy import _quantities
 
     context = testing.context("directional-accuracy", shape=(4,))
-    arrays = {"test-accuracy": np.array([0.9, 0.8, 0.7, 0.6, 0.5]), "indices": np.arange(5)}
+    accuracy = penchant.Table([0.9, 0.8, 0.7, 0.6, 0.5], {"index": range(5)})
     rows = [{"steps-to-loss": np.nan}] * 5
-    found = _quantities(arrays, rows, context)["rank-correlation"]
+    found = _quantities(accuracy, rows, context)["rank-correlation"]
     assert found.value == pytest.approx(1)
     assert found.stderr > 0.1 and found.null_spread == pytest.approx(0.5, rel=0.1)
 

@@ -3,7 +3,6 @@
 import penchant
 import penchant_testing as testing
 import pytest
-import torch
 from penchant_synthetic.declarations import BASES, Gaussian, GaussianMixture, LinearlySeparable
 
 test_conforms = testing.conformance(
@@ -70,23 +69,3 @@ def test_other_forms_conform():
 def test_bad_options_are_refused_before_anything_is_drawn(component, values, message):
     with pytest.raises(penchant.Error, match=message):
         component.bind(values)
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "value"),
-    [
-        ("gaussian", "size", "input_shape", (5,)),
-        ("linearly-separable", "size", "input_shape", (5,)),
-        ("gaussian-mixture", "dimension", "inputs", 12),
-        ("sinusoids", "points", "train", 300),
-        ("flower", "size", "input_shape", (5,)),
-        ("peak", "points", "train", 30),
-    ],
-)
-def test_old_names_are_taken_with_a_warning(name, old, new, value):
-    with pytest.warns(FutureWarning, match=f"the option {old} is now called {new}"):
-        before = testing.dataset({"name": name, old: value})
-    after = testing.dataset({"name": name, new: value})
-    assert torch.equal(before.train.inputs, after.train.inputs)
-    with pytest.raises(penchant.Error, match=f"{old} is now called {new}; found both"):
-        testing.dataset({"name": name, old: value, new: value})

@@ -156,7 +156,11 @@ def test_the_measure_of_neyshabur_et_al_has_its_margin():
     """Its bound is the product of norms and ranks over the margin: larger where that is larger."""
     training = {"steps": 60, "batch": 0, "learning_rate": 0.3}
     context = testing.context("complexity", **{**SMALL, "training": training})
-    rows = [train_and_measure(context, [width, 0, 0]) for width in range(3)]
+    widths = context.options.widths
+    rows = [
+        train_and_measure(context, {"width": width, "share": 0.0, "training": 0})
+        for width in widths
+    ]
     fitted = [row for row in rows if row["margin"] < 0]  # minus the margin
     assert len(fitted) >= 2
     for row in rows:

@@ -22,6 +22,7 @@ def wave(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
         "size": context.shared["scale"].item() * size,
         "kernel": np.full((3, 2), size),
         "flipped": flipped,
+        "by-other": np.arange(2),
     }
 
 
@@ -35,11 +36,19 @@ def returns(context: penchant.Context, item: dict[str, Any]) -> Any:
     }[item["what"]]
 
 
+def fails(context: penchant.Context, item: dict[str, Any]) -> Any:
+    raise AssertionError("a shard was computed")
+
+
 def several(context: penchant.Context, item: Any) -> dict[str, Any]:
     return shard_of(item, lambda items: [{"square": each["training"] ** 2} for each in items])
 
 
-@penchant.probe(needs="architecture", quantities={"size": "of nothing"})
+@penchant.probe(
+    needs="architecture",
+    quantities={"size": "of nothing"},
+    tables={"by-other[flipped, amplitude, training, other]": "numbers"},
+)
 def mapped(context: penchant.Context, what: str = "good") -> penchant.Result:
     if what == "good":
         tables = context.tables(
@@ -54,6 +63,8 @@ def mapped(context: penchant.Context, what: str = "good") -> penchant.Result:
         tables = context.tables(several, trainings=True, training=range(4))
     elif what == "empty":
         tables = context.tables(wave, training=())
+    elif what == "twice":
+        tables = context.tables(fails, training=(0, 1, 0))
     else:
         tables = context.tables(returns, inside=("step",), number=range(2), what=(what,))
     return penchant.Result(tables=tables)
@@ -73,6 +84,11 @@ def test_the_last_axis_is_the_fastest_and_arrays_have_theirs_inside() -> None:
     assert list(tables["kernel"].axes) == ["flipped", "amplitude", "training", "step", "other"]
 
 
+def test_an_array_of_fewer_axes_has_those_that_are_declared() -> None:
+    table = measure("good").tables["by-other"]
+    assert list(table.axes) == ["flipped", "amplitude", "training", "other"]
+
+
 def test_trainings_of_one_shard_are_rows_of_the_table() -> None:
     assert_array_equal(measure("trainings").tables["square"].values, [0, 1, 4, 9])
 
@@ -84,6 +100,7 @@ def test_trainings_of_one_shard_are_rows_of_the_table() -> None:
         ("shapes", r"of shape \(1,\) and of shape \(2,\), expected one shape"),
         ("names", r"returned 'found-0' in 1 of 2 shards, not in all"),
         ("axes", r"of shape \(1, 2\), expected a name in `inside`"),
+        ("twice", r"coordinates of the axis 'training' must differ, found \[0, 1, 0\]"),
         ("empty", r"a coordinate for every axis, found none for \['training'\]"),
     ],
 )

@@ -32,6 +32,19 @@ def test_at_takes_numbers_by_their_coordinates(losses: penchant.Table) -> None:
     assert_array_equal(chosen.values, losses.values[1, :, 2])
 
 
+def test_some_coordinates_are_selected_in_any_order(losses: penchant.Table) -> None:
+    means = losses.mean("training", null=0.0)
+    chosen = means.select(step=(20, 0), frequency=[0.5])
+    assert chosen.axes == {"frequency": (0.5,), "step": (20, 0)}
+    assert_array_equal(chosen.values, means.values[1:, [2, 0]])
+    assert_array_equal(chosen.stderr, np.asarray(means.stderr)[1:, [2, 0]])
+    assert chosen.null == 0.0 and chosen.count == 4
+    with pytest.raises(penchant.Error, match="the axis 'step' has 0, 10, 20, found 5"):
+        losses.select(step=(0, 5))
+    with pytest.raises(penchant.Error, match="no axis 'steps'"):
+        losses.select(steps=(0,))
+
+
 def test_a_mean_is_that_of_mean_and_stderr_to_the_last_bit(losses: penchant.Table) -> None:
     means = losses.mean("training", null=0.0)
     value, stderr = statistics.mean_and_stderr(losses.values, axis=1)
@@ -40,6 +53,26 @@ def test_a_mean_is_that_of_mean_and_stderr_to_the_last_bit(losses: penchant.Tabl
     assert (means.df, means.count, means.over) == (3.0, 4, "trainings")
     number = means.at(frequency=0.1, step=0).quantity()
     assert number == penchant.Quantity.of(losses.values[0, :, 0], over="trainings", null=0.0)
+
+
+def test_the_mean_of_skewed_repetitions_is_compared_as_that_of_a_quantity() -> None:
+    values = np.exp(2 * numbers(2, 12))
+    table = penchant.Table(values, {"name": ("a", "b"), "training": range(12)})
+    means = table.mean("training", null=9.0)
+    for row, name in zip(values, ("a", "b")):
+        expected = penchant.Quantity.of(row, over="trainings", null=9.0)
+        assert expected.p is not None  # Student's t alone would say too much
+        assert means.at(name=name).quantity() == expected
+        assert table.at(name=name).mean("training", null=9.0).quantity() == expected
+
+
+def test_where_one_mean_is_skewed_the_others_have_the_p_value_of_students_t() -> None:
+    values = np.stack([np.exp(2 * numbers(12)), np.linspace(-1.0, 20.0, 12)])
+    table = penchant.Table(values, {"name": ("skewed", "even"), "training": range(12)})
+    even = table.mean("training", null=9.0).at(name="even").quantity()
+    expected = penchant.Quantity.of(values[1], over="trainings", null=9.0)
+    assert expected.p is None
+    assert even.p == expected.null_p_value
 
 
 def test_the_order_of_axes_does_not_change_the_order_of_sums() -> None:
@@ -82,6 +115,8 @@ def test_accuracies_of_samples_that_were_not_kept() -> None:
     assert_array_equal(accuracy.stderr, stderr)
     with pytest.raises(penchant.Error, match="how many each is of"):
         rates.accuracy(over=("training",))
+    apart = rates.accuracy(over=("training",), samples=100, shared=False)
+    assert_array_equal(apart.stderr, statistics.accuracy(rates.values, 100, shared=False)[1])
 
 
 def test_a_control_is_compared_pair_by_pair(losses: penchant.Table) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import attrs
 import penchant
 
-from penchant_synthetic.renamed_options import RenamedOptions
-
 BASES = ("dft-cosine", "dft-sine", "canonical", "random")
 SHAPE = "shape of an input: one, two or three numbers, channels first"
 SHAPE_OF_CURVES = "shape of an input; curves are embedded in it isometrically"
@@ -20,7 +18,7 @@ EMBEDDING = (
 
 
 @attrs.frozen
-class LinearlySeparable(RenamedOptions):
+class LinearlySeparable(penchant.Dataset):
     r"""Two classes that are separated along one direction, with noise in all others.
 
     $x = \epsilon y v + w$ with $y = \pm 1$ and noise $w \sim N(0, \sigma^2 (I - v v^\top))$. The
@@ -38,7 +36,6 @@ class LinearlySeparable(RenamedOptions):
 
     name = "linearly-separable"
     target = "penchant_synthetic.datasets.linearly_separable:load"
-    renamed = {"size": "input_shape"}
 
     # The direction: given, or from a basis.
     direction: Any = penchant.option(
@@ -78,7 +75,7 @@ class LinearlySeparable(RenamedOptions):
 
 
 @attrs.frozen
-class Gaussian(RenamedOptions):
+class Gaussian(penchant.Dataset):
     """Normal inputs with independent random labels: x ~ scale * N(0, C).
 
     The covariance C is a symmetric positive semi-definite matrix over the flattened input, or the
@@ -90,7 +87,6 @@ class Gaussian(RenamedOptions):
 
     name = "gaussian"
     target = "penchant_synthetic.datasets.gaussian:load"
-    renamed = {"size": "input_shape"}
 
     covariance: Any = penchant.option(
         None, "covariance of the flattened input; None: the identity", array=True
@@ -112,7 +108,7 @@ class Gaussian(RenamedOptions):
 
 
 @attrs.frozen
-class GaussianMixture(RenamedOptions):
+class GaussianMixture(penchant.Dataset):
     """Classes that differ by their means: x = t e_c + N(0, I) in class c, balanced.
 
     For multinomial logistic regression on it, the spectrum of the Gauss-Newton matrix is known in
@@ -124,7 +120,6 @@ class GaussianMixture(RenamedOptions):
 
     name = "gaussian-mixture"
     target = "penchant_synthetic.datasets.gaussian_mixture:load"
-    renamed = {"dimension": "inputs"}
 
     classes: int = penchant.option(10, "classes C", at_least=2)
     inputs: int = penchant.option(100, "input values D, at least as many as classes", at_least=2)
@@ -142,7 +137,7 @@ class GaussianMixture(RenamedOptions):
 
 
 @attrs.frozen
-class Sinusoids(RenamedOptions):
+class Sinusoids(penchant.Dataset):
     """A sum of sinusoids on a line: y = sum_i A_i sin(2 pi k_i z + phi_i) at z = j/N.
 
     Phases are sampled from the seed. The endpoint is excluded, so that whole frequencies are exact
@@ -154,7 +149,6 @@ class Sinusoids(RenamedOptions):
 
     name = "sinusoids"
     target = "penchant_synthetic.datasets.sinusoids:load"
-    renamed = {"points": "train", "size": "input_shape"}
 
     frequencies: tuple[int, ...] = penchant.option(
         (5, 10, 15, 20, 25, 30, 35, 40, 45, 50), "k, cycles on the line", at_least=1
@@ -178,7 +172,7 @@ class Sinusoids(RenamedOptions):
 
 
 @attrs.frozen
-class Flower(RenamedOptions):
+class Flower(penchant.Dataset):
     r"""A sum of sinusoids along a flower with L petals, or along the unit circle.
 
     The curve is $\gamma_L(z) = (1 + \tfrac{1}{2} \sin 2 \pi L z) (\cos 2 \pi z, \sin 2 \pi z)$.
@@ -191,7 +185,6 @@ class Flower(RenamedOptions):
 
     name = "flower"
     target = "penchant_synthetic.datasets.flower:load"
-    renamed = {"points": "train", "size": "input_shape"}
 
     # The curve, and the wave along it.
     petals: int = penchant.option(0, "L", at_least=0)
@@ -220,7 +213,7 @@ class Flower(RenamedOptions):
 
 
 @attrs.frozen
-class Peak(RenamedOptions):
+class Peak(penchant.Dataset):
     """A sampled delta peak on a line: zero at z = j/N except at one point.
 
     Its spectrum is the same at every frequency. Test samples, half-way between, are all zero.
@@ -230,7 +223,6 @@ class Peak(RenamedOptions):
 
     name = "peak"
     target = "penchant_synthetic.datasets.peak:load"
-    renamed = {"points": "train", "size": "input_shape"}
 
     train: int = penchant.option(
         200, "training samples N; as many test samples lie half-way between", at_least=2

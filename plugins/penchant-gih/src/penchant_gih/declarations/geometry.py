@@ -248,18 +248,14 @@ class GeometryTraining(penchant.Probe):
         below="The geometry turns away from G S G during training",
         neither="The geometry does not align with G S G significantly",
     )
-    arrays = {
-        "steps": "steps of training",
-        "corr-s": "Corr(G_t, S)",
-        "corr-s-null": NULL_MEAN,
-        "corr-s-null-spread": NULL_SPREAD,
-        "corr-gsg": "Corr(G_t, G S G)",
-        "corr-gsg-null": NULL_MEAN,
-        "corr-gsg-null-spread": NULL_SPREAD,
-        "velocity": "1 - Corr of consecutive steps, one fewer than steps",
-        "train-accuracy": "accuracy on training samples, mean over trainings",
-        "test-accuracy": "accuracy on test samples, mean over trainings",
+    tables = {
+        "corr-s[step]": "Corr(G_t, S); null: after a random rotation",
+        "corr-gsg[step]": "Corr(G_t, G S G); null: after a random rotation",
+        "velocity[later-step]": "1 - Corr of consecutive steps, one fewer than steps",
+        "train-accuracy[step]": "accuracy on training samples, mean over trainings",
+        "test-accuracy[step]": "accuracy on test samples, mean over trainings",
     }
+    arrays = {"steps": "steps of training"}
     presets = {
         "quick": {
             "trainings": 6,
@@ -377,14 +373,13 @@ class InputCurvature(penchant.Probe):
         below="The curvature of the loss in the input turns against the geometry of the network",
         neither="The curvature of the loss in the input does not follow the geometry significantly",
     )
-    arrays = {
-        "steps": "steps of training",
-        "corr-g": "Corr of the mean Hessian with G_t, inner products of different networks only",
-        "corr-g-null": NULL_MEAN,
-        "corr-g-null-spread": NULL_SPREAD,
-        "second-share": "norm of E[l' Hess_x f] over that of the whole",
-        "weight": "mean l''",
+    tables = {
+        "corr-g[step]": "Corr of the mean Hessian with G_t, inner products of different networks "
+        "only; null: after a random rotation",
+        "second-share[step]": "norm of E[l' Hess_x f] over that of the whole",
+        "weight[step]": "mean l''",
     }
+    arrays = {"steps": "steps of training"}
     presets = {
         "quick": {"trainings": 16, "samples": 32, "training": {**MOMENTUM, "steps": 100}},
         "appendix-a-3": {"trainings": 25, "samples": 128, "training": {**CLIPPED, "epochs": 50}},

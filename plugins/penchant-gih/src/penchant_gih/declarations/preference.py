@@ -65,12 +65,11 @@ class DirectionGeneralization(FromGeometry):
         "difference in test accuracy",
         neither="Preferred and other directions make no significant difference in test accuracy",
     )
-    arrays = {
-        "indices": "eigen-indices",
-        "train-accuracy": "accuracy on training samples, by index",
-        "test-accuracy": "accuracy on test samples, by index",
-        "eigenvalues": "by index",
+    tables = {
+        "train-accuracy[index]": "accuracy on training samples",
+        "test-accuracy[index]": "accuracy on test samples",
     }
+    arrays = {"indices": "eigen-indices", "eigenvalues": "by index"}
     presets = {
         "quick": {
             "indices": (0, 1, 2, -3, -2, -1),
@@ -149,13 +148,15 @@ class FeaturePreference(FromGeometry):
         "first-ring-accuracy": "test samples, ring alone, at the smallest index",
         "last-ring-accuracy": "test samples, ring alone, at the largest index",
     }
+    tables = {
+        "train-accuracy[index]": "accuracy on training samples",
+        "test-accuracy[index]": "accuracy on test samples with both features",
+        "linear-accuracy[index]": "test samples, linear feature alone",
+        "ring-accuracy[index]": "test samples, ring alone",
+    }
     arrays = {
         "indices": "eigen-indices of the linear feature's direction",
         "eigenvalues": "by index",
-        "train-accuracy": "accuracy on training samples, by index",
-        "test-accuracy": "accuracy on test samples with both features, by index",
-        "linear-accuracy": "test samples, linear feature alone, by index",
-        "ring-accuracy": "test samples, ring alone, by index",
     }
     presets = {
         "quick": {
@@ -342,11 +343,13 @@ class DecisionPlane(FromGeometry):
         neither="Along the least preferred direction accuracy does not differ significantly from "
         "that of one axis alone",
     )
+    tables = {
+        "train-accuracy[second]": "accuracy on training samples, by the plane's second index",
+        "test-accuracy[second]": "accuracy on test samples, by the plane's second index",
+    }
     arrays = {
         "seconds": "eigen-index of each plane's second direction",
         "eigenvalues": "of that direction",
-        "train-accuracy": "accuracy on training samples, by plane",
-        "test-accuracy": "accuracy on test samples, by plane",
         "axis": "coordinates of the grid along both directions",
         "planes": "output by plane, training, coordinate along the first direction, the second",
         "points": "test samples in the plane, by plane",

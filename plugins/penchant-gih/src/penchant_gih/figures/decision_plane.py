@@ -39,14 +39,14 @@ def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
     for outputs in arrays["planes"][number]:
         if outputs.min() < 0 < outputs.max():
             axes.contour(axis, axis, outputs.T, levels=[0], colors=GREEN, linewidths=1.2)
-    accuracy = arrays["test-accuracy"][number]
-    stderr = arrays["test-accuracy-stderr"][number]
+    second = int(arrays["seconds"][number])
+    accuracy = result.tables["test-accuracy"].at(second=second).quantity()
     # Both directions by their eigen-indices.
     first = result.options.get("first_index", 0)
     axes.set(
         xlabel=f"along direction {first}",
-        ylabel=f"along direction {arrays['seconds'][number]}",
-        title=f"test accuracy {accuracy:.3f} ± {stderr:.3f}",
+        ylabel=f"along direction {second}",
+        title=f"test accuracy {accuracy.value:.3f} ± {accuracy.stderr:.3f}",
         xlim=(axis[0], axis[-1]),
         ylim=(axis[0], axis[-1]),
         aspect="equal",

@@ -12,8 +12,8 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     arrays = result.arrays
     curves = {}
     for name in ("test", "train"):
-        accuracy = f"{name}-accuracy"
-        curves[name] = Curve(arrays[accuracy], arrays[f"{accuracy}-stderr"])
+        accuracy = result.tables[f"{name}-accuracy"]
+        curves[name] = Curve(accuracy.values, accuracy.error)
     figure = by_index(
         arrays["indices"],
         curves,

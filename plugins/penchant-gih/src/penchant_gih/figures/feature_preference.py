@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import Curve, by_index, captioned
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import captioned
 
 CURVES = {
     "linear-accuracy": "linear feature alone",
@@ -15,15 +16,11 @@ CURVES = {
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy on each feature alone by the direction of the linear one (figure 5)."""
-    arrays = result.arrays
-    curves = {}
-    for name, label in CURVES.items():
-        curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"])
-    figure = by_index(
-        arrays["indices"],
-        curves,
+    figure = curves(
+        {label: result.tables[name] for name, label in CURVES.items()},
+        x="index",
+        y="test accuracy",
         xlabel="eigen-index of the linear feature's direction",
-        ylabel="test accuracy",
         level=0.5,
     )
     # Nothing is below chance but by chance.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, SIZE, Curve, by_index, captioned
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, SIZE, captioned
 
 from penchant_gih.shared.by_step import step_axis
 
@@ -24,13 +24,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def correlations(result: penchant.Result) -> Figure:
     """Corr(G_t, S) and Corr(G_t, G S G) along training (figures 2, 8)."""
-    arrays = result.arrays
-    curves = {}
-    for name, label in CORRELATIONS.items():
-        curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"], arrays[f"{name}-null"])
-    steps = arrays["steps"]
-    figure = by_index(steps, curves, xlabel="step of training", ylabel="Frobenius cosine")
-    step_axis(figure.axes[0], steps)
+    figure = curves(
+        {label: result.tables[name] for name, label in CORRELATIONS.items()},
+        x="step",
+        y="Frobenius cosine",
+    )
+    step_axis(figure.axes[0], result.arrays["steps"])
     caption = (
         "Alignment of the geometry along training with the data and with their projection on "
         "the initial geometry; dashed: after a random rotation."
@@ -40,33 +39,26 @@ def correlations(result: penchant.Result) -> Figure:
 
 def velocity(result: penchant.Result) -> Figure:
     """Velocity between consecutive steps, and accuracies (figures 3, 12, 13)."""
-    arrays = result.arrays
-    steps = arrays["steps"]
     figure = Figure(figsize=SIZE)
     axes = figure.subplots()
     other = axes.twinx()
     axes.axhline(0, color=FAINT, linewidth=0.8, linestyle=":")
-    _errorbar(axes, steps[1:], arrays, "velocity", "o-", BLUE)
+    _errorbar(axes, result, "velocity", "o-", BLUE)
     # Accuracies have an axis of their own at the right.
     for name, (style, colour) in ACCURACIES.items():
-        _errorbar(other, steps, arrays, name, style, colour)
+        _errorbar(other, result, name, style, colour)
     axes.set_ylabel("1 - Corr of consecutive steps", color=BLUE)
     other.set(ylabel="accuracy", ylim=(0.4, 1.03))
     other.spines["right"].set_visible(True)
-    step_axis(axes, steps)
+    step_axis(axes, result.arrays["steps"])
     figure.legend(loc="outside lower center", ncols=3)
     caption = "Change of the geometry between evaluations (0: none), and accuracies at these steps."
     return captioned(figure, caption, title="Velocity of the geometry")
 
 
-def _errorbar(
-    axes: Axes, steps: np.ndarray, arrays: dict[str, np.ndarray], name: str, style: str, colour: str
-) -> None:
+def _errorbar(axes: Axes, result: penchant.Result, name: str, style: str, colour: str) -> None:
+    table = result.tables[name]
+    (steps,) = table.axes.values()
     axes.errorbar(
-        steps,
-        arrays[name],
-        arrays[f"{name}-stderr"],
-        fmt=style,
-        color=colour,
-        label=name.replace("-", " "),
+        steps, table.values, table.error, fmt=style, color=colour, label=name.replace("-", " ")
     )

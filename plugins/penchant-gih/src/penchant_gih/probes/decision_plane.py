@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
-from penchant_numerics.batched_training import Learner, map_trainings, measured
+from penchant_numerics.batched_training import Learner, measured
 from penchant_numerics.data import Data
 from penchant_numerics.derivatives import first_output
 from penchant_numerics.trainer import outputs
 from torch import Tensor, nn
 
 from penchant_gih.declarations.preference import DecisionPlane
-from penchant_gih.shared.advantages import answer_quantity
-from penchant_gih.shared.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.shared.preferred_directions import (
+    chosen_indices,
+    direction_of,
+    preferred_directions,
+    shared_directions,
+)
 from penchant_gih.shared.right_answers import right_answers
 
 OUTPUTS = 2
@@ -35,33 +38,34 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     if first in seconds:
         raise penchant.Error(f"a plane needs two directions, found index {first} twice")
     # Every plane has trainings of its own.
-    items = []
-    for position, second in enumerate(seconds):
-        for training in range(options.trainings):
-            items.append({"position": position, "plane": second, "training": training})
-    shared = {"first": geometry.vectors[first], "seconds": geometry.vectors[seconds]}
-    rows = map_trainings(context, learnt_boundary, items, outputs=OUTPUTS, shared=shared)
-
+    learnt = context.tables(
+        learnt_boundary,
+        inside=("sample", "coordinate"),
+        shared={"first": geometry.vectors[first], **shared_directions(seconds, geometry.vectors)},
+        trainings=True,
+        outputs=OUTPUTS,
+        second=seconds,
+        training=range(options.trainings),
+    )
     arrays: dict[str, Any] = {
         "seconds": np.array(seconds),
         "eigenvalues": geometry.eigenvalues[seconds],
         "axis": _axis(options),
-        "planes": _by_plane(rows, "plane", options),
-        "points": _by_plane(rows, "points", options)[:, 0],
-        "labels": _by_plane(rows, "labels", options)[:, 0],
+        "planes": learnt["plane"].values,
+        "points": learnt["points"].at(training=0).values,
+        "labels": learnt["labels"].at(training=0).values,
     }
-    right = {}
-    for name in ("train", "test"):
-        right[name] = _by_plane(rows, name, options)  # (planes, trainings, samples)
-        mean, stderr = statistics.crossed_accuracy(right[name])
-        arrays[f"{name}-accuracy"] = mean
-        arrays[f"{name}-accuracy-stderr"] = stderr
+    null = one_axis_accuracy(options.radii)
+    quantities = {}
+    for name, second in (("best", min(seconds)), ("worst", max(seconds))):
+        accuracy = learnt["test"].at(second=second).mean(("training", "sample"), null=null)
+        quantities[f"{name}-aligned-test-accuracy"] = accuracy.quantity()
     conventions = {
         "plane": "second logit minus first, all other directions at zero",
         "outputs": "two logits",
     }
-    quantities = _quantities(seconds, right["test"], options)
-    return penchant.Result(quantities, arrays, conventions=conventions)
+    tables = {f"{name}-accuracy": learnt[name].accuracy() for name in ("train", "test")}
+    return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
 
 
 def _axis(options: DecisionPlane) -> np.ndarray:
@@ -69,14 +73,6 @@ def _axis(options: DecisionPlane) -> np.ndarray:
     largest = max(options.radii)
     half = options.extent * largest
     return np.linspace(-half, half, options.grid_points)
-
-
-def _by_plane(rows: list[dict[str, Any]], name: str, options: DecisionPlane) -> np.ndarray:
-    """What trainings found, (planes, trainings, ...)."""
-    values = np.array([row[name] for row in rows])
-    # They come plane by plane.
-    shape = (-1, options.trainings, *values.shape[1:])
-    return values.reshape(shape)
 
 
 def learnt_boundary(context: penchant.Context, item: Any) -> dict[str, Any]:
@@ -88,11 +84,7 @@ def learnt_boundary(context: penchant.Context, item: Any) -> dict[str, Any]:
 
 def _directions(context: penchant.Context, item: dict[str, int]) -> Tensor:
     """The two directions (2, D) of a plane."""
-    shared = context.shared
-    first = shared["first"]
-    seconds = shared["seconds"]
-    second = seconds[item["position"]]
-    return torch.stack([first, second])
+    return torch.stack([context.shared["first"], direction_of(context, item["second"])])
 
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
@@ -101,7 +93,7 @@ def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     data = _data(context, directions)
     training = item["training"]
     network = context.network(training, outputs=OUTPUTS)
-    keys = (item["plane"], training)
+    keys = (item["second"], training)
     return Learner(network, data.train, keys, data.test)
 
 
@@ -153,14 +145,3 @@ def one_axis_accuracy(radii: tuple[float, float]) -> float:
     """
     small, large = sorted(radii)
     return 1 - math.asin(small / large) / math.pi
-
-
-def _quantities(
-    seconds: list[int], right: np.ndarray, options: DecisionPlane
-) -> dict[str, penchant.Quantity]:
-    """Test accuracy in the plane of the smallest and of the largest second index."""
-    null = one_axis_accuracy(options.radii)
-    return {
-        "best-aligned-test-accuracy": answer_quantity(right[np.argmin(seconds)], null=null),
-        "worst-aligned-test-accuracy": answer_quantity(right[np.argmax(seconds)], null=null),
-    }

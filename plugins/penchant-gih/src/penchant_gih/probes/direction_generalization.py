@@ -9,7 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import significance, statistics
-from penchant_numerics.batched_training import Learner, map_trainings, measured
+from penchant_numerics.batched_training import Learner, measured
 from penchant_numerics.data import Samples
 from penchant_numerics.moments import descending_eigh
 from penchant_numerics.trainer import evaluate
@@ -18,7 +18,13 @@ from torch import Tensor
 from penchant_gih.declarations.preference import DirectionGeneralization
 from penchant_gih.numerics.geometry import uncentred
 from penchant_gih.numerics.labels import Labeller, isotropic_inputs
-from penchant_gih.shared.preferred_directions import chosen_indices, matrix_of, preferred_directions
+from penchant_gih.shared.preferred_directions import (
+    chosen_indices,
+    direction_of,
+    matrix_of,
+    preferred_directions,
+    shared_directions,
+)
 
 OUTPUTS = 2
 CHANCE = 0.5  # labels are split at their median
@@ -30,21 +36,28 @@ def run(options: DirectionGeneralization, context: penchant.Context) -> penchant
     """Train fresh networks for each direction."""
     eigenvalues, vectors = _basis(options, context)
     indices = chosen_indices(options.indices, vectors, every=options.every)
-    # Directions are sent once.
-    items = []
-    for position, index in enumerate(indices):
-        for training in range(options.trainings):
-            items.append({"position": position, "index": index, "training": training})
-    shared = {"directions": vectors[indices]}
-    rows = map_trainings(context, labelled_accuracy, items, outputs=OUTPUTS, shared=shared)
-    arrays: dict[str, Any] = {
-        **_accuracies(rows, options),
-        "indices": np.array(indices),
-        "eigenvalues": eigenvalues[indices],
-    }
-    _warn_unfitted(context, arrays["train-accuracy"])
-    quantities = _quantities(arrays, context)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options))
+    learnt = context.tables(
+        labelled_accuracy,
+        shared=shared_directions(indices, vectors),
+        trainings=True,
+        outputs=OUTPUTS,
+        index=indices,
+        training=range(options.trainings),
+    )
+    tables = {}
+    for name in ("train", "test"):
+        tables[f"{name}-accuracy"] = learnt[name].accuracy(
+            over=("training",),
+            samples=int(learnt[f"{name}-samples"].values.flat[0]),
+            shared=options.data == "dataset",
+        )
+    _warn_unfitted(context, tables["train-accuracy"].values)
+    return penchant.Result(
+        _quantities(tables["test-accuracy"], context),
+        {"indices": np.array(indices), "eigenvalues": eigenvalues[indices]},
+        tables=tables,
+        conventions=_conventions(options),
+    )
 
 
 def _basis(options: DirectionGeneralization, context: penchant.Context) -> tuple[Tensor, Tensor]:
@@ -71,8 +84,7 @@ def labelled_accuracy(context: penchant.Context, item: Any) -> dict[str, Any]:
 
 def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
     """A network, and the labels it is trained on."""
-    directions = context.shared["directions"]
-    direction = directions[item["position"]]
+    direction = direction_of(context, item["index"])
     training = item["training"]
     train, test = labelled_samples(context, direction, training)
     network = context.network(training, outputs=OUTPUTS)
@@ -140,22 +152,6 @@ def label_noise(options: DirectionGeneralization) -> float:
     return PUBLISHED_NOISE[options.data]
 
 
-def _accuracies(
-    rows: list[dict[str, Any]], options: DirectionGeneralization
-) -> dict[str, np.ndarray]:
-    """Accuracies by direction; trainings on a dataset share its samples."""
-    accuracies: dict[str, np.ndarray] = {}
-    shared = options.data == "dataset"
-    for name in ("train", "test"):
-        values = np.array([row[name] for row in rows])
-        values = values.reshape(-1, options.trainings)
-        samples = int(rows[0][f"{name}-samples"])
-        mean, stderr = statistics.accuracy(values, samples, shared=shared)
-        accuracies[f"{name}-accuracy"] = np.asarray(mean)
-        accuracies[f"{name}-accuracy-stderr"] = np.asarray(stderr)
-    return accuracies
-
-
 def _warn_unfitted(context: penchant.Context, accuracy: np.ndarray) -> None:
     short = int((accuracy < FITTED).sum())
     if short:
@@ -182,13 +178,14 @@ def _conventions(options: DirectionGeneralization) -> dict[str, str]:
     }
 
 
-def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+def _quantities(
+    accuracy: penchant.Table, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
     """Mean accuracy, the drop from the leading half of indices to the trailing, the order."""
     # By index, whatever their order in the options.
-    order = np.argsort(arrays["indices"])
-    index = arrays["indices"][order]
-    test = arrays["test-accuracy"][order]
-    errors = arrays["test-accuracy-stderr"][order]
+    accuracy = accuracy.select(index=sorted(accuracy.axes["index"]))
+    index, test = accuracy.coordinates("index"), accuracy.values
+    errors = np.asarray(accuracy.error)
     trainings = context.options.trainings
     mean_error = _of_mean(test, errors, trainings)
     quantities = {"test-accuracy": _over_directions(test.mean(), *mean_error, test, null=CHANCE)}

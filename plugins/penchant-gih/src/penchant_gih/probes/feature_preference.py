@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
 import penchant
-from penchant_numerics import statistics
-from penchant_numerics.batched_training import Learner, map_trainings, measured
+from penchant_numerics.batched_training import Learner, measured
 from penchant_numerics.data import Data
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeaturePreference
-from penchant_gih.shared.advantages import answer_quantity
-from penchant_gih.shared.preferred_directions import chosen_indices, preferred_directions
+from penchant_gih.shared.preferred_directions import (
+    chosen_indices,
+    direction_of,
+    preferred_directions,
+    shared_directions,
+)
 from penchant_gih.shared.right_answers import right_answers
 
 OUTPUTS = 2
@@ -34,32 +38,32 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
         context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
     )
     indices = _indices(options, directions.vectors)
-    items = []
-    for number, index in enumerate(indices):
-        for training in range(options.trainings):
-            items.append({"number": number, "index": index, "training": training})
-    shared = {
-        "directions": directions.vectors[indices],
-        "plane": directions.vectors[list(options.ring)],
-    }
-    rows = map_trainings(context, accuracy_by_feature, items, outputs=OUTPUTS, shared=shared)
-    arrays: dict[str, Any] = {
-        "indices": np.array(indices),
-        "eigenvalues": directions.eigenvalues[indices],
-    }
-    # All trainings of a direction have the same samples: (directions, trainings, samples).
-    right = {}
-    for name, array in ACCURACIES.items():
-        answers = np.array([row[name] for row in rows])
-        right[name] = answers.reshape(-1, options.trainings, answers.shape[-1])
-        mean, stderr = statistics.crossed_accuracy(right[name])
-        arrays[array] = mean
-        arrays[f"{array}-stderr"] = stderr
+    # All trainings of a direction have the same samples.
+    right = context.tables(
+        accuracy_by_feature,
+        inside=("sample",),
+        shared={
+            "plane": directions.vectors[list(options.ring)],
+            **shared_directions(indices, directions.vectors),
+        },
+        trainings=True,
+        outputs=OUTPUTS,
+        index=indices,
+        training=range(options.trainings),
+    )
+    tables = {array: right[name].accuracy() for name, array in ACCURACIES.items()}
+    arrays = {"indices": np.array(indices), "eigenvalues": directions.eigenvalues[indices]}
+    # Accuracy on each feature alone, at the smallest and at the largest index.
+    ends = {"first": min(indices), "last": max(indices)}
+    quantities = {}
+    for feature, (end, index) in itertools.product(FEATURES, ends.items()):
+        accuracy = right[feature].at(index=index).mean(("training", "sample"), null=0.5)
+        quantities[f"{end}-{feature}-accuracy"] = accuracy.quantity()
     conventions = {
         "alone": "the other feature is that of an independent random label",
         "outputs": "two logits",
     }
-    return penchant.Result(_quantities(indices, right), arrays, conventions=conventions)
+    return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
 
 
 def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
@@ -106,7 +110,7 @@ def _tested(context: penchant.Context, item: dict[str, int], learner: Learner) -
 def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
     options = context.options
     # The linear feature first, then the plane of the ring.
-    first = context.shared["directions"][item["number"]]
+    first = direction_of(context, item["index"])
     rows = [first.tolist(), *context.shared["plane"].tolist()]
     return context.dataset(
         "linear-and-ring",
@@ -119,14 +123,3 @@ def _data(context: penchant.Context, item: dict[str, int], tested: str) -> Data:
         test=options.test,
         input_shape=list(context.architecture.shape),
     )
-
-
-def _quantities(indices: list[int], right: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
-    """Accuracy on each feature alone, at the smallest and at the largest index."""
-    ends = {"first": int(np.argmin(indices)), "last": int(np.argmax(indices))}
-    quantities = {}
-    for feature in FEATURES:
-        for end, position in ends.items():
-            answers = right[feature][position]
-            quantities[f"{end}-{feature}-accuracy"] = answer_quantity(answers, null=0.5)
-    return quantities

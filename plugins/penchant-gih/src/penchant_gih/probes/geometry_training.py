@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.batched_training import Learner, train_and_evaluate, trainings_a_shard
 from penchant_numerics.correlation import corr_with_fixed, distinct_mean, rotated
 from penchant_numerics.data import Data, Samples
+from penchant_numerics.statistics import Repetitions
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
@@ -22,7 +22,6 @@ from penchant_gih.numerics.gradients import probed_gradients
 from penchant_gih.numerics.projected import Projected
 from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
 from penchant_gih.numerics.velocities import velocities
-from penchant_gih.shared.advantages import answer_quantity
 from penchant_gih.shared.missing import missing_names
 from penchant_gih.shared.preferred_directions import (
     groups_of,
@@ -83,28 +82,33 @@ def run(options: GeometryTraining, context: penchant.Context) -> penchant.Result
     shards = [_probed_states(narrower, data)] if followed else _probed_trainings(narrower, shared)
     # Everything else follows from gradients (steps, networks, inputs, D).
     gradients = _joined_gradients(shards, context.device)
-    repetitions = gradients.shape[1]
+    count = gradients.shape[1]
+    repeated: Repetitions = {
+        "over": "probing inputs" if followed else "trainings",
+        "count": count,
+        "df": count - 1,
+    }
     S = uncentred(data.train.inputs).to(context.device)
     speeds = velocities(gradients)
-    right = _joined_answers(shards)
-    arrays = {
-        "steps": np.array(steps),
-        **_accuracies(right),
-        **_correlations(gradients, S, Projected(groups_of(geometry), S)),
-        "velocity": np.array(speeds.values),
-        "velocity-stderr": np.array(speeds.errors),
+    right = _joined_answers(shards, steps)
+    correlations = _correlations(gradients, S, Projected(groups_of(geometry), S))
+    tables = {
+        **{name: each.accuracy() for name, each in right.items()},
+        **{name: _correlation(own, steps, repeated) for name, own in correlations.items()},
+        "velocity": penchant.Table(
+            speeds.values, {"later-step": steps[1:]}, stderr=speeds.errors, **repeated
+        ),
     }
-    quantities = _quantities(arrays, right, data, repetitions)
+    quantities = _quantities(tables, right, data)
     # One step alone has no velocity.
     if speeds.values:
         length, stderr = speeds.path
-        quantities["path-length"] = penchant.Quantity(
-            length, stderr=stderr, over="trainings", count=repetitions, df=repetitions - 1, null=0.0
-        )
-    if followed:
-        quantities = {name: _over_inputs(each) for name, each in quantities.items()}
-    missing = missing_names(context, arrays, quantities)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options), missing=missing)
+        quantities["path-length"] = penchant.Quantity(length, stderr=stderr, null=0.0, **repeated)
+    result = penchant.Result(
+        quantities, {"steps": np.array(steps)}, tables=tables, conventions=_conventions(options)
+    )
+    missing = missing_names(context, result.arrays, quantities)
+    return attrs.evolve(result, missing=missing)
 
 
 def _outputs(options: GeometryTraining, context: penchant.Context) -> int:
@@ -179,13 +183,6 @@ def _probed_states(context: penchant.Context, data: Data) -> dict[str, Any]:
     return {name: torch.stack(values).cpu().numpy() for name, values in columns.items()}
 
 
-def _over_inputs(quantity: penchant.Quantity) -> penchant.Quantity:
-    """The same number, whose repetitions are probing inputs of one network."""
-    if quantity.over != "trainings":
-        return quantity
-    return attrs.evolve(quantity, over="probing inputs")
-
-
 def _joined_gradients(shards: list[dict[str, Any]], device: torch.device) -> Tensor:
     """Gradients of all networks, in double precision."""
     columns = []
@@ -256,32 +253,25 @@ def _gradients(context: penchant.Context, network: nn.Module, data: Data, points
     return gradients[0]
 
 
-def _joined_answers(shards: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Right answers (steps, trainings, samples) on training and test samples."""
-    arrays = {}
+def _joined_answers(shards: list[dict[str, Any]], steps: list[int]) -> dict[str, penchant.Table]:
+    """Right answers (step, training, sample) on training and test samples."""
+    answers = {}
     for name in ACCURACIES:
-        columns = [shard[name] for shard in shards]
-        arrays[name] = np.concatenate(columns, axis=1)
-    return arrays
+        right = np.concatenate([shard[name] for shard in shards], axis=1)
+        _, trainings, samples = right.shape
+        axes = {"step": steps, "training": range(trainings), "sample": range(samples)}
+        answers[name] = penchant.Table(right, axes)
+    return answers
 
 
-def _accuracies(right: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Mean accuracies (steps,) over trainings, which share their samples."""
-    accuracies = {}
-    for name, answers in right.items():
-        mean, stderr = statistics.crossed_accuracy(answers)
-        accuracies[name] = np.asarray(mean)
-        accuracies[f"{name}-stderr"] = np.asarray(stderr)
-    return accuracies
-
-
-def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[str, np.ndarray]:
-    """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their rotation nulls."""
+def _correlations(
+    gradients: Tensor, S: Tensor, projected: Projected
+) -> dict[str, list[tuple[float, ...]]]:
+    """Corr(G_t, S) and Corr(G_t, G S G) at each step, with their errors and rotation nulls."""
     # What does not change along training.
     squares = {"corr-s": float(S.square().sum()), "corr-gsg": projected.squared_norm()}
     traces = {"corr-s": float(S.trace()), "corr-gsg": projected.trace}
-    suffixes = ("", "-stderr", "-null", "-null-spread")
-    correlations: dict[str, list[float]] = {}
+    rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in CORRELATIONS}
     for step in gradients:
         # Inner products of all pairs of networks, and what follows from them.
         table = squared_products(step, step).cpu()
@@ -295,11 +285,16 @@ def _correlations(gradients: Tensor, S: Tensor, projected: Projected) -> dict[st
         }
         for name, corr in corrs.items():
             null = rotated(trace, traces[name], norm, squares[name], len(S))
-            values = (*corr, *null)
-            for suffix, value in zip(suffixes, values):
-                by_step = correlations.setdefault(f"{name}{suffix}", [])
-                by_step.append(value)
-    return {name: np.array(values) for name, values in correlations.items()}
+            rows[name].append((*corr, *null))
+    return rows
+
+
+def _correlation(
+    rows: list[tuple[float, ...]], steps: list[int], repeated: Repetitions
+) -> penchant.Table:
+    values, stderr, null, spread = np.array(rows).T
+    axes = {"step": steps}
+    return penchant.Table(values, axes, stderr=stderr, null=null, null_spread=spread, **repeated)
 
 
 def _conventions(options: GeometryTraining) -> dict[str, str]:
@@ -314,31 +309,22 @@ def _conventions(options: GeometryTraining) -> dict[str, str]:
 
 
 def _quantities(
-    arrays: dict[str, np.ndarray], right: dict[str, np.ndarray], data: Data, trainings: int
+    tables: dict[str, penchant.Table], right: dict[str, penchant.Table], data: Data
 ) -> dict[str, penchant.Quantity]:
-    quantities = {}
-    for name in CORRELATIONS:
-        quantities[f"peak-{name}"] = _peak(arrays, name, trainings)
+    quantities = {f"peak-{name}": _peak(tables[name]) for name in CORRELATIONS}
     # The null is always answering with the most frequent class.
     for name, samples in zip(ACCURACIES, (data.train, data.test)):
         commonest = float(samples.labels.bincount().max())
-        quantities[name] = answer_quantity(right[name][-1], null=commonest / len(samples.labels))
+        final = right[name].at(step=right[name].axes["step"][-1])
+        accuracy = final.mean(("training", "sample"), null=commonest / len(samples.labels))
+        quantities[name] = accuracy.quantity()
     return quantities
 
 
-def _peak(arrays: dict[str, np.ndarray], name: str, trainings: int) -> penchant.Quantity:
+def _peak(correlation: penchant.Table) -> penchant.Quantity:
     """The largest Corr over steps; missing where there is none at any step."""
     # With few networks an unbiased norm may be negative, at one step or at all.
-    known = np.isfinite(arrays[name])
-    if not known.any():
-        return penchant.Quantity(math.nan, over="trainings", count=trainings)
-    step = int(np.nanargmax(arrays[name]))
-    return penchant.Quantity(
-        arrays[name][step],
-        stderr=arrays[f"{name}-stderr"][step],
-        over="trainings",
-        count=trainings,
-        df=trainings - 1,
-        null=arrays[f"{name}-null"][step],
-        null_spread=arrays[f"{name}-null-spread"][step],
-    )
+    if not np.isfinite(correlation.values).any():
+        return penchant.Quantity(math.nan, over=correlation.over, count=correlation.count)
+    largest = int(np.nanargmax(correlation.values))
+    return correlation.at(step=correlation.axes["step"][largest]).quantity()

@@ -6,10 +6,10 @@ import functools
 import math
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
 from penchant_numerics.batched_training import Learner, map_trainings, shard_of, train_and_evaluate
 from penchant_numerics.correlation import (
     Corr,
@@ -46,18 +46,22 @@ def run(options: InputCurvature, context: penchant.Context) -> penchant.Result:
         trainings = map_trainings(context, curvature_along_training, indices, outputs=1)
     else:
         steps, trainings = _along_states(options, context)
-    count = len(steps)
-    arrays: dict[str, Any] = {"steps": np.array(steps)}
-    arrays |= _rows(trainings, count)
+    repeated = "training" if context.network_kind == "fresh" else "sample"
     # Mean l'' by step.
-    weights = np.array([training["weight"] for training in trainings])
-    mean, stderr = statistics.mean_and_stderr(weights, axis=0)
-    arrays |= {"weight": mean, "weight-stderr": stderr}
-    quantities = _quantities(arrays, len(trainings), context)
-    missing = missing_names(context, arrays, quantities)
-    return penchant.Result(
-        quantities, arrays, conventions=_conventions(options, context), missing=missing
+    weights = penchant.Table(
+        [training["weight"] for training in trainings],
+        {repeated: range(len(trainings)), "step": steps},
     )
+    tables = {**_by_step(trainings, steps, f"{repeated}s"), "weight": weights.mean(repeated)}
+    quantities = _quantities({name: each.at(step=steps[-1]) for name, each in tables.items()})
+    result = penchant.Result(
+        quantities,
+        {"steps": np.array(steps)},
+        tables=tables,
+        conventions=_conventions(options, context),
+    )
+    missing = missing_names(context, result.arrays, quantities)
+    return attrs.evolve(result, missing=missing)
 
 
 def _steps(context: penchant.Context) -> list[int]:
@@ -156,23 +160,39 @@ def _samples(context: penchant.Context, index: int, train: Samples) -> Samples:
     return train.select(order[: context.options.samples].to(train.labels.device))
 
 
-def _rows(trainings: list[dict[str, Any]], steps: int) -> dict[str, np.ndarray]:
-    """Everything by step."""
-    columns: dict[str, list[float]] = {}
-    for number in range(steps):
+def _by_step(
+    trainings: list[dict[str, Any]], steps: list[int], over: str
+) -> dict[str, penchant.Table]:
+    """Corr(H, G_t) and the share of the second term at every step."""
+    rows = []
+    for number in range(len(steps)):
         terms = {}
         for name in TERMS:
             matrices = [training[name][number] for training in trainings]
             terms[name] = torch.as_tensor(np.stack(matrices), **HOST)
-        # A number of this step for every name.
-        for name, value in _row(terms).items():
-            by_step = columns.setdefault(name, [])
-            by_step.append(value)
-    return {name: np.array(values) for name, values in columns.items()}
+        rows.append(_row(terms))
+    axes, count = {"step": steps}, len(trainings)
+    repetitions: Repetitions = {"over": over, "count": count, "df": count - 1}
+    corrs, nulls, null_errors, shares = zip(*rows)
+    null, null_spread = np.array(nulls).T
+    corr, error = np.array(corrs).T
+    share, share_error = np.array(shares).T
+    return {
+        "corr-g": penchant.Table(
+            corr,
+            axes,
+            stderr=error,
+            null=null,
+            null_spread=null_spread,
+            null_stderr=null_errors,
+            **repetitions,
+        ),
+        "second-share": penchant.Table(share, axes, stderr=share_error, **repetitions),
+    }
 
 
-def _row(terms: dict[str, Tensor]) -> dict[str, float]:
-    """Corr(H, G_t), its null, and the share of the second term, from terms (networks, D, D)."""
+def _row(terms: dict[str, Tensor]) -> tuple[Corr, RotatedCorr, float, Corr]:
+    """Corr(H, G_t), its null and the error of that, and the share of the second term."""
     # Matrices as rows: inner products of all pairs of networks are one product.
     first = terms["first"].flatten(1)
     second = terms["second"].flatten(1)
@@ -195,15 +215,7 @@ def _row(terms: dict[str, Tensor]) -> dict[str, float]:
 
     null = null_among(list(range(count)))
     null_error = jackknifed(lambda chosen: null_among(chosen).null, count).stderr
-    return {
-        "corr-g": corr.value,
-        "corr-g-stderr": corr.stderr,
-        "corr-g-null": null.null,
-        "corr-g-null-stderr": null_error,
-        "corr-g-null-spread": null.null_spread,
-        "second-share": share.value,
-        "second-share-stderr": share.stderr,
-    }
+    return corr, null, null_error, share
 
 
 def _traces(matrices: Tensor) -> Tensor:
@@ -264,27 +276,10 @@ def _conventions(options: InputCurvature, context: penchant.Context) -> dict[str
     }
 
 
-def _quantities(
-    arrays: dict[str, Any], count: int, context: penchant.Context
-) -> dict[str, penchant.Quantity]:
-    repeated = "trainings" if context.network_kind == "fresh" else "samples"
-    over: Repetitions = {"over": repeated, "count": count, "df": count - 1}
-    # At the end of training.
-    share = arrays["second-share"][-1]
-    error = arrays["second-share-stderr"][-1]
+def _quantities(final: dict[str, penchant.Table]) -> dict[str, penchant.Quantity]:
+    """At the end of training."""
+    share = final["second-share"].quantity()
     # A piecewise linear network has no second term at all.
-    if share == 0 and error == 0:
-        second_share = penchant.Quantity(share, null=0.0, exact=True)
-    else:
-        second_share = penchant.Quantity(share, stderr=error, null=0.0, **over)
-    return {
-        "corr-g": penchant.Quantity(
-            arrays["corr-g"][-1],
-            stderr=arrays["corr-g-stderr"][-1],
-            null=arrays["corr-g-null"][-1],
-            null_stderr=arrays["corr-g-null-stderr"][-1],
-            null_spread=arrays["corr-g-null-spread"][-1],
-            **over,
-        ),
-        "second-share": second_share,
-    }
+    if share.value == 0 and share.stderr == 0:
+        share = penchant.Quantity(share.value, null=0.0, exact=True)
+    return {"corr-g": final["corr-g"].quantity(), "second-share": attrs.evolve(share, null=0.0)}

@@ -152,3 +152,16 @@ def chosen_indices(
     if len(different) < len(chosen):
         raise penchant.Error(f"indices must differ, found {requested}")
     return chosen
+
+
+def shared_directions(indices: Sequence[int], vectors: Tensor) -> dict[str, Tensor]:
+    """What shards are given to find the directions of some eigen-indices."""
+    numbers = torch.tensor(indices, device="cpu")
+    return {"indices": numbers, "directions": vectors[list(indices)]}
+
+
+def direction_of(context: penchant.Context, index: int) -> Tensor:
+    """The direction (D,) of an eigen-index, in a shard that was given `shared_directions`."""
+    position = context.shared["indices"].tolist().index(index)
+    direction: Tensor = context.shared["directions"][position]
+    return direction

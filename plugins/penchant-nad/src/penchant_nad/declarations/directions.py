@@ -151,13 +151,11 @@ class NadAgreement(penchant.Probe):
         below="The two estimators disagree, cosine of their second moments",
         neither="The two estimators do not agree significantly, cosine of their second moments",
     )
-    arrays = {
-        "overlap": "share of the first k directions of one that lies in the first k of the other, "
-        "k = 1, 2, ...",
-        "overlap-null": "the same for random subspaces, k / D",
-        "overlap-null-spread": "its standard deviation over random subspaces",
-        "eigenvalues": "of both moments, one row each, descending",
+    tables = {
+        "overlap[k]": "share of the first k directions of one that lies in the first k of the "
+        "other; null: random subspaces, k / D"
     }
+    arrays = {"eigenvalues": "of both moments, one row each, descending"}
     presets = {
         "quick": {"networks": 80, "estimators": {"directions": LOCAL}},
         "fig-s9": {"networks": 1000, "estimators": {"directions": COARSE}},

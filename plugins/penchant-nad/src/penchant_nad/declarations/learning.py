@@ -69,20 +69,19 @@ class DirectionalAccuracy(penchant.Probe):
     }
     arrays = {
         "indices": "of the directions in their basis",
-        "train-accuracy": "after training, by direction",
-        "train-accuracy-sampling": "its standard error over training samples only",
-        "test-accuracy": "after training, by direction",
-        "test-accuracy-sampling": "its standard error over test samples only",
-        "final-loss": "mean training loss at the end",
-        "loss-curves": "training loss of every step, (directions, steps)",
-        "steps-to-loss": "steps until the mean loss of a window of steps is below loss_target; "
-        "missing if never",
         "train-sizes": "training samples of accuracy-by-size",
-        "accuracy-by-size": "test accuracy, (sizes, directions)",
-        "accuracy-by-size-sampling": "its standard error over test samples only",
         "frequencies": "of each direction, for DFT bases",
         "grid": "height and width of the input, for DFT bases",
         "eigenvalues": "of each direction, for the basis nad",
+    }
+    tables = {
+        "train-accuracy[index]": "after training, by direction",
+        "test-accuracy[index]": "after training, by direction",
+        "final-loss[index]": "mean training loss at the end",
+        "loss-curves[index, step]": "training loss of every step",
+        "steps-to-loss[index]": "steps until the mean loss of a window of steps is below "
+        "loss_target; missing if never",
+        "accuracy-by-size[train, index]": "test accuracy by the number of training samples",
     }
     presets = {
         "quick": {

@@ -127,8 +127,8 @@ class PoolingTheory(penchant.Probe):
         "theta-curvature": "along theta_(l mod M), measured",
         "theta-curvature-theory": "by the corrected lemma",
         "curve-frequencies": "frequencies of the loss curves",
-        "loss-curves": "training loss, (frequencies, steps)",
     }
+    tables = {"loss-curves[frequency, step]": "training loss, by the frequency of the signal"}
     presets = {
         "quick": {"every": 2},
         "fig-4": {"simulations": 100000, "curves": 12, "steps": 2000, "trainings": 32},

@@ -6,6 +6,7 @@ import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from penchant_numerics.curves import curves
 from penchant_numerics.pictures import (
     BLUE,
     FAINT,
@@ -19,7 +20,6 @@ from penchant_numerics.pictures import (
 )
 from penchant_numerics.rounding import p_text
 
-from penchant_nad.shared.errors import known_error
 from penchant_nad.shared.frequency_map import frequency_map
 
 SHOWN = 12  # curves of directions in one panel
@@ -67,12 +67,10 @@ def _accuracy(result: penchant.Result) -> Figure:
     beside = None
     if "eigenvalues" in arrays:
         beside = Beside(arrays["eigenvalues"], "eigenvalue")
+    test, train = (result.tables[f"{split}-accuracy"] for split in ("test", "train"))
     figure = by_index(
         arrays["indices"],
-        {
-            "test": Curve(arrays["test-accuracy"], known_error(result, "test-accuracy")),
-            "train": Curve(arrays["train-accuracy"], known_error(result, "train-accuracy")),
-        },
+        {"test": Curve(test.values, test.error), "train": Curve(train.values, train.error)},
         xlabel=f"index in the basis {result.options.get('basis', '')}",
         ylabel="accuracy",
         level=0.5,
@@ -88,7 +86,7 @@ def _accuracy(result: penchant.Result) -> Figure:
 
 def _bars(result: penchant.Result) -> str:
     """What the error bars of accuracies are."""
-    if "test-accuracy-stderr" in result.arrays:
+    if result.tables["test-accuracy"].stderr is not None:
         return "bars are standard errors over trainings and samples"
     return "bars are standard errors over samples only, of one training"
 
@@ -100,7 +98,7 @@ def _accuracy_by_eigenvalue(result: penchant.Result) -> Figure:
     axes.errorbar(
         arrays["eigenvalues"],
         arrays["test-accuracy"],
-        known_error(result, "test-accuracy"),
+        result.tables["test-accuracy"].error,
         fmt="o",
         color=BLUE,
     )
@@ -145,26 +143,18 @@ def _maps(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _accuracy_by_size(result: penchant.Result) -> Figure:
-    sizes, indices = result.arrays["train-sizes"], result.arrays["indices"]
-    accuracies = result.arrays["accuracy-by-size"]
-    errors = known_error(result, "accuracy-by-size")
-    figure = Figure(figsize=SIZE)
-    axes = figure.subplots()
+    accuracy = result.tables["accuracy-by-size"]
     # One curve per direction, shades along the index.
-    chosen = _some(len(indices))
-    for number, colour in zip(chosen, palette(len(chosen), ordered=True)):
-        axes.errorbar(
-            sizes,
-            accuracies[:, number],
-            None if errors is None else errors[:, number],
-            fmt="o-",
-            color=colour,
-            label=str(indices[number]),
-        )
-    axes.axhline(0.5, color=FAINT, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="training samples", ylabel="test accuracy", xscale="log", ylim=(0.4, 1.03))
-    log_ticks(axes)
-    axes.legend(title="index")
+    indices = accuracy.coordinates("index")
+    figure = curves(
+        accuracy.select(index=indices[_some(len(indices))]),
+        x="train",
+        y="test accuracy",
+        xlabel="training samples",
+        xscale="log",
+        level=0.5,
+    )
+    figure.axes[0].set_ylim(0.4, 1.03)
     caption = f"Test accuracy by direction and number of samples; {_bars(result)}."
     return captioned(figure, caption, title="Accuracy against the number of training samples")
 
@@ -196,11 +186,11 @@ def _loss_curve(axes: Axes, result: penchant.Result, number: int, colour: str) -
     steps = np.arange(WINDOW, len(smooth) + WINDOW)
     label = str(result.arrays["indices"][number])
     axes.plot(steps, smooth, color=colour, linewidth=1.1, label=label)
-    error = result.arrays.get("loss-curves-stderr")
-    if error is None:
+    losses = result.tables["loss-curves"]
+    if losses.stderr is None:
         return
     # A band of two standard errors; a logarithmic axis cannot show what is below zero.
-    half = 2 * _running_mean(error[number])
+    half = 2 * _running_mean(np.asarray(losses.stderr)[number])
     low = np.maximum(smooth - half, smooth / 10)
     axes.fill_between(steps, low, smooth + half, color=colour, alpha=0.2, linewidth=0)
 

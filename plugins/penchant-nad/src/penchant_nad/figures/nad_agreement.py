@@ -29,15 +29,13 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 
 def _overlap(axes: Axes, result: penchant.Result) -> None:
-    overlap = result.arrays["overlap"]
-    half = 2 * result.arrays["overlap-stderr"]
-    k = np.arange(1, len(overlap) + 1)
+    table = result.tables["overlap"]
+    k, overlap, half = table.coordinates("k"), table.values, 2 * np.asarray(table.stderr)
     axes.plot(k, overlap, color=BLUE, label="two estimators")
     axes.fill_between(k, overlap - half, overlap + half, color=BLUE, alpha=0.25, linewidth=0)
 
     # Random subspaces overlap too, the more the larger they are.
-    null = result.arrays["overlap-null"]
-    spread = 2 * result.arrays.get("overlap-null-spread", np.zeros_like(null))
+    null, spread = np.asarray(table.null), 2 * np.asarray(table.null_spread)
     axes.plot(k, null, color=FAINT, linestyle=":", label="random subspaces")
     axes.fill_between(k, null - spread, null + spread, color=FAINT, alpha=0.25, linewidth=0)
     axes.set(xlabel="first k directions", ylabel="overlap", ylim=(0, 1.05))

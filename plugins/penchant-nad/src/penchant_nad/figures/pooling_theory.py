@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import (
-    BLUE,
-    FAINT,
-    GREEN,
-    GREY,
-    ORANGE,
-    SIZE,
-    captioned,
-    log_ticks,
-    palette,
-)
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, ORANGE, SIZE, captioned
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -93,22 +83,10 @@ def _curvature(result: penchant.Result) -> Figure:
 
 def _loss_curves(result: penchant.Result) -> Figure:
     """Training loss of the linear model, one curve per frequency."""
-    curves = result.arrays["loss-curves"]
-    half = 2 * result.arrays["loss-curves-stderr"]
-    chosen = result.arrays["curve-frequencies"]
-    figure = Figure(figsize=SIZE)
-    axes = figure.subplots()
-    steps = np.arange(1, curves.shape[1] + 1)
-    for number, colour in enumerate(palette(len(chosen), ordered=True)):
-        curve = curves[number]
-        axes.plot(steps, curve, color=colour, linewidth=1.1, label=str(chosen[number]))
-        # A band of two standard errors; a logarithmic axis cannot show what is below zero.
-        low = np.maximum(curve - half[number], curve / 10)
-        axes.fill_between(steps, low, curve + half[number], color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="step", ylabel="training loss (squared error)", yscale="log")
-    log_ticks(axes)
-    axes.legend(title="frequency", ncols=2)
-    caption = "Loss while training by frequency; bands are two standard errors."
+    figure = curves(
+        result.tables["loss-curves"], x="step", y="training loss (squared error)", yscale="log"
+    )
+    caption = "Loss while training by frequency; bands are standard errors."
     correlation = result.quantities.get("rank-correlation")
     if correlation is not None:
         caption += (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -17,7 +18,7 @@ from penchant_numerics.batched_training import (
     stacks,
     train_together,
 )
-from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
+from penchant_numerics.statistics import binomial_stderr
 from penchant_numerics.trainer import evaluate
 from torch import Tensor
 
@@ -60,15 +61,18 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
 
     # The trainings with `train` samples come first, those with other numbers after them.
     first = rows[: len(indices) * options.trainings]
-    arrays = {"indices": np.array(indices), **_learned(first, options)}
+    axes = {"index": indices, "training": range(options.trainings)}
+    tables = _learned(first, axes, options)
+    arrays = {"indices": np.array(indices), **_of_basis(basis, indices, context.architecture.shape)}
     if options.train_sizes is not None:
-        arrays |= _by_size(rows, sizes, options)
-    arrays |= _of_basis(basis, indices, context.architecture.shape)
-    _warn_if_nothing_was_learnt(arrays, options, context)
-    never = np.isnan(arrays["steps-to-loss"]).any()
+        tables["accuracy-by-size"] = _by_size(rows, {"train": sizes, **axes}, options)
+        arrays["train-sizes"] = tables["accuracy-by-size"].coordinates("train")
+    _warn_if_nothing_was_learnt(tables["train-accuracy"].values, options, context)
+    never = np.isnan(tables["steps-to-loss"].values).any()
     return penchant.Result(
-        _quantities(arrays, first, context),
+        _quantities(tables["test-accuracy"], first, context),
         arrays,
+        tables=tables,
         conventions=_conventions(options),
         missing=("steps-to-loss", "steps-to-loss-stderr") if never else (),
     )
@@ -157,38 +161,37 @@ def _trained_together(context: penchant.Context, learners: list[Learner]) -> Row
     return rows
 
 
-def _by_training(rows: Rows, name: str, trainings: int) -> np.ndarray:
-    """Values (directions, trainings, ...)."""
+def _table(rows: Rows, name: str, axes: Mapping[str, Sequence[int]]) -> penchant.Table:
+    """What trainings found under a name, in their order; losses have an axis of steps."""
     values = np.array([row[name] for row in rows])
-    directions = len(rows) // trainings
-    return values.reshape(directions, trainings, *values.shape[1:])
+    shape = [len(coordinates) for coordinates in axes.values()]
+    steps = {"step": range(1, values.shape[1] + 1)} if values.ndim > 1 else {}
+    return penchant.Table(values.reshape(*shape, *values.shape[1:]), {**axes, **steps})
 
 
-def _learned(rows: Rows, options: DirectionalAccuracy) -> dict[str, np.ndarray]:
+def _learned(
+    rows: Rows, axes: Mapping[str, Sequence[int]], options: DirectionalAccuracy
+) -> dict[str, penchant.Table]:
     """Means over trainings, by direction, with the errors that are known."""
-    arrays: dict[str, np.ndarray] = {}
+    tables = {}
     for split, samples in (("train", options.train), ("test", options.test)):
-        name = f"{split}-accuracy"
-        values = _by_training(rows, name, options.trainings)
-        arrays |= accuracies.accuracy_arrays(name, values, samples)
-    # Losses have an error only over trainings.
+        rates = _table(rows, f"{split}-accuracy", axes)
+        tables[f"{split}-accuracy"] = rates.accuracy(over=("training",), samples=samples)
+    # Losses have an error only over trainings; curves stay in single precision.
     for name in ("final-loss", "loss-curves", "steps-to-loss"):
-        values = _by_training(rows, name, options.trainings)
-        arrays[name] = values.mean(1)
-        _, stderr = mean_and_stderr(values, axis=1)
-        if stderr is not None:
-            arrays[f"{name}-stderr"] = np.asarray(stderr)
-    return arrays
+        losses = _table(rows, name, axes)
+        values = losses.reduced(np.mean, "training").values
+        tables[name] = attrs.evolve(losses.mean("training"), values=values)
+    return tables
 
 
-def _by_size(rows: Rows, sizes: list[int], options: DirectionalAccuracy) -> dict[str, np.ndarray]:
-    """Test accuracies (sizes, directions), smallest size first."""
-    values = _by_training(rows, "test-accuracy", options.trainings)
-    values = values.reshape(len(sizes), -1, options.trainings)
+def _by_size(
+    rows: Rows, axes: Mapping[str, Sequence[int]], options: DirectionalAccuracy
+) -> penchant.Table:
+    """Test accuracies (train, index), smallest size first."""
     # The probe's own number of samples stands first; here it takes its position.
-    order = np.argsort(sizes)
-    arrays = accuracies.accuracy_arrays("accuracy-by-size", values[order], options.test)
-    return {"train-sizes": np.array(sizes)[order], **arrays}
+    rates = _table(rows, "test-accuracy", axes).select(train=sorted(axes["train"]))
+    return rates.accuracy(over=("training",), samples=options.test)
 
 
 def _of_basis(basis: Basis, indices: list[int], shape: Sequence[int]) -> dict[str, Any]:
@@ -212,11 +215,11 @@ def _two_columns(frequencies: Tensor) -> Tensor:
 
 
 def _warn_if_nothing_was_learnt(
-    arrays: dict[str, Any], options: DirectionalAccuracy, context: penchant.Context
+    accuracy: np.ndarray, options: DirectionalAccuracy, context: penchant.Context
 ) -> None:
     """Some directions may well not be learnt; where none is, the recipe does not fit."""
     # Within two standard errors of guessing.
-    best = float(arrays["train-accuracy"].max())
+    best = float(accuracy.max())
     if best <= 0.5 + 2 * float(binomial_stderr(0.5, options.train)):
         context.warn(
             f"nothing was learnt along any direction: training accuracy at most {best:.3f}, "
@@ -225,13 +228,13 @@ def _warn_if_nothing_was_learnt(
 
 
 def _quantities(
-    arrays: dict[str, Any], rows: Rows, context: penchant.Context
+    accuracy: penchant.Table, rows: Rows, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
-    test = arrays["test-accuracy"]
+    test = accuracy.values
     # A training that never reached the loss has NaN steps.
     reached = np.isfinite([row["steps-to-loss"] for row in rows])
     quantities = {
-        "test-accuracy": _mean_accuracy(arrays["test-accuracy"], rows, context.options.test),
+        "test-accuracy": _mean_accuracy(test, rows, context.options.test),
         "reached-share": penchant.Quantity(
             reached.mean(),
             stderr=binomial_stderr(reached.mean(), len(reached)),
@@ -240,7 +243,7 @@ def _quantities(
         ),
     }
     # Positive where what comes first is learnt best.
-    order = -arrays["indices"]
+    order = -accuracy.coordinates("index")
     quantities |= rank_correlation_of(test, order, context, over="directions")
     return quantities
 

@@ -132,13 +132,14 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     )
     corr = _corr(pair, networks)
     counts = torch.arange(1, pair.rank + 1, device="cpu", dtype=torch.float64)
-    arrays = {
-        "overlap": curve,
-        "overlap-stderr": jackknife(curves),
-        "overlap-null": counts / size,
-        "overlap-null-spread": overlap_spreads(pair.rank, size),
-        "eigenvalues": pair.spectra(),
-    }
+    overlaps = penchant.Table(
+        curve,
+        {"k": range(1, pair.rank + 1)},
+        stderr=jackknife(curves),
+        null=counts / size,
+        null_spread=overlap_spreads(pair.rank, size),
+        **networks,
+    )
     conventions = {
         "estimators": " and ".join(labels),
         "networks": "each estimator and group has its own",
@@ -146,7 +147,8 @@ def _compared(pair: Pair, labels: tuple[str, ...]) -> penchant.Result:
     }
     return penchant.Result(
         {"corr": corr, "mean-overlap": overlap},
-        arrays,
+        {"eigenvalues": pair.spectra()},
+        tables={"overlap": overlaps},
         conventions=conventions,
         labels={"estimators": labels},
         missing=("corr",) if corr.missing else (),

@@ -9,7 +9,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics import pooling_filters
-from penchant_numerics.statistics import binomial_stderr, mean_and_stderr
+from penchant_numerics.statistics import binomial_stderr
 from torch import Tensor
 
 from penchant_nad.declarations.theory import PoolingTheory
@@ -49,16 +49,18 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
     arrays |= _theory(options, chosen)
     stderr = binomial_stderr(arrays["theory"], options.simulations)
     arrays["simulation-stderr"] = np.asarray(stderr)
-    curves, efforts = _curves(options, context, chosen)
-    arrays |= curves
+    losses = _losses(options, context, chosen)
+    arrays["curve-frequencies"] = losses.coordinates("frequency")
     conventions = {
         "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
         "2 l = 0 mod M are left out",
         "lemma 1": "with 1/S; curvature along phi_l and along theta_(l mod M)",
         "loss": "(y - f)^2, every step on fresh samples",
     }
-    quantities = {**_deviations(arrays, context), **_correlation(arrays, efforts, context)}
-    return penchant.Result(quantities, arrays, conventions=conventions)
+    quantities = {**_deviations(arrays, context), **_correlation(arrays, losses, context)}
+    return penchant.Result(
+        quantities, arrays, tables={"loss-curves": losses.mean("training")}, conventions=conventions
+    )
 
 
 def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
@@ -124,31 +126,19 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
     }
 
 
-def _curves(
-    options: PoolingTheory, context: penchant.Context, chosen: list[int]
-) -> tuple[dict[str, Any], np.ndarray]:
-    """Loss curves at a few frequencies from the lowest to the highest, and their means.
-
-    The means (frequencies, trainings) are over steps.
-    """
+def _losses(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> penchant.Table:
+    """Losses (frequency, training, step) at a few frequencies from the lowest to the highest."""
     # There may be fewer frequencies than requested curves.
     positions = np.linspace(0, len(chosen) - 1, options.curves)
     picked = sorted({chosen[round(position)] for position in positions})
-    rows = list(context.map(follow, picked))
-    losses = np.stack([row["losses"] for row in rows])  # (frequencies, trainings, steps)
-    mean, stderr = mean_and_stderr(losses, axis=1)
-    arrays = {
-        "curve-frequencies": np.array(picked),
-        "loss-curves": mean,
-        "loss-curves-stderr": stderr,
-    }
-    # A loss that falls late is large on average.
-    return arrays, losses.mean(2)
+    inside = {"training": range(options.trainings), "step": range(1, options.steps + 1)}
+    return context.tables(follow, inside=inside, frequency=picked)["losses"]
 
 
-def follow(context: penchant.Context, frequency: int) -> dict[str, Tensor]:
+def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Tensor]:
     """Loss curves of the linear model of pooling with the signal at one frequency."""
     options: PoolingTheory = context.options
+    frequency = item["frequency"]
     descent = pooling.Descent(
         options.steps, options.batch, options.learning_rate, options.weight_std, options.trainings
     )
@@ -193,13 +183,15 @@ def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, 
 
 
 def _correlation(
-    arrays: dict[str, Any], efforts: np.ndarray, context: penchant.Context
+    arrays: dict[str, Any], losses: penchant.Table, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Is training slow where zeta is small? The frequencies are given, trainings are sampled."""
     # Curves were taken at some of the frequencies only.
     followed = arrays["curve-frequencies"]
     positions = np.searchsorted(arrays["frequencies"], followed)
     order = -arrays["zeta"][positions]
+    # A loss that falls late is large on average.
+    efforts = losses.reduced(np.mean, "step").values
     quantities = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")
     if not quantities:
         return {}

@@ -1,4 +1,4 @@
-"""Accuracies of trainings as arrays and quantities, with the errors that are known.
+"""Accuracies of trainings as quantities, with the errors that are known.
 
 Several trainings tell how much trainings differ; one does not. So of one training there is no
 standard error over trainings: only the one over test samples.
@@ -12,24 +12,6 @@ import numpy as np
 import penchant
 from penchant_numerics.significance import combined_error
 from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
-
-
-def error_name(name: str, trainings: int) -> str:
-    """What the error of an array is over: of one training, samples only."""
-    kind = "stderr" if trainings > 1 else "sampling"
-    return f"{name}-{kind}"
-
-
-def accuracy_arrays(name: str, values: np.ndarray, samples: int) -> dict[str, np.ndarray]:
-    """Mean accuracies over trainings (last axis) under a name, with their errors.
-
-    Args:
-        name: The name of the array; errors are `name-stderr`, with one training `name-sampling`.
-        values: Accuracies (..., trainings).
-        samples: Samples of each.
-    """
-    mean, stderr = accuracy(values, samples)
-    return {name: np.asarray(mean), error_name(name, values.shape[-1]): np.asarray(stderr)}
 
 
 def accuracy_quantity(

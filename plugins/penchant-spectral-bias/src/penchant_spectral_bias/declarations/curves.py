@@ -248,23 +248,26 @@ class ManifoldAccuracy(penchant.Probe):
     arrays = {
         "frequencies": "of the wave",
         "petals": "of the flower",
-        "train-accuracy": "on training samples (petals x frequencies), mean over trainings",
-        "test-accuracy": "half-way between training samples (petals x frequencies), mean",
-        "commonest-share": "share of training samples in the most frequent class (petals x "
-        "frequencies), mean",
         "neighbours": "numbers K of nearest neighbours",
-        "neighbour-train-accuracy": "of K nearest neighbours on training samples "
-        "(K x petals x frequencies)",
-        "neighbour-test-accuracy": "of K nearest neighbours half-way between them "
-        "(K x petals x frequencies)",
         "plane": "logits of networks on the plane of the curve (networks x rows x columns)",
         "plane-axis": "coordinates of rows and columns",
         "plane-points": "training samples in the plane (samples x 2)",
         "plane-labels": "their classes",
         "radial-frequencies": "cycles per unit of length",
-        "radial-spectrum": "zeta of the network's probability (frequencies), mean over networks",
-        "neighbour-radial-spectrum": "zeta of K nearest neighbours (K x frequencies), mean over "
-        "phases",
+    }
+    tables = {
+        "train-accuracy[petals, frequency]": "on training samples, mean over trainings",
+        "test-accuracy[petals, frequency]": "half-way between training samples, mean",
+        "commonest-share[petals, frequency]": "share of training samples in the most frequent "
+        "class, mean",
+        "neighbour-train-accuracy[neighbours, petals, frequency]": "of K nearest neighbours on "
+        "training samples",
+        "neighbour-test-accuracy[neighbours, petals, frequency]": "of K nearest neighbours half-way"
+        " between them",
+        "radial-spectrum[radial-frequency]": "zeta of the network's probability, mean over "
+        "networks",
+        "neighbour-radial-spectrum[neighbours, radial-frequency]": "zeta of K nearest neighbours, "
+        "mean over phases",
     }
     # experiment 6: one training per cell, as in the thesis
     _GRID = {

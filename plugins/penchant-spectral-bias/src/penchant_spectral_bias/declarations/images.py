@@ -137,17 +137,20 @@ class KernelSpectrum(penchant.Probe):
     arrays = {
         "steps": "training steps of the evaluations",
         "eigenvectors": "middle of each bin of eigenvectors",
-        "coefficients": "root mean square of the network's in a bin (steps x bins), mean",
-        "clean-coefficients": "the same of the clean target (bins)",
-        "noisy-coefficients": "the same of the noisy target (bins)",
-        "learnt-target": "share of the noisy target that is learnt in a bin (steps x bins), mean",
-        "random-learnt-target": "learnt-target in random bases (steps x bins), mean",
-        "learnt-noise": "share of the whole noise that is learnt (steps), mean",
-        "training-loss": "on the noisy target (steps)",
-        "validation-loss": "on the clean target (steps)",
-        "eigenvalues": "of the kernel matrix, descending",
         "grid-eigenvectors": "on 50 equidistant points (eigenvectors x points)",
         "grid-spectrum": "|DFT| / sqrt(N) of these (eigenvectors x frequencies)",
+    }
+    tables = {
+        "coefficients[step, eigenvector]": "root mean square of the network's in a bin, mean",
+        "clean-coefficients[eigenvector]": "the same of the clean target",
+        "noisy-coefficients[eigenvector]": "the same of the noisy target",
+        "learnt-target[step, eigenvector]": "share of the noisy target that is learnt in a bin, "
+        "mean",
+        "random-learnt-target[step, eigenvector]": "learnt-target in random bases, mean",
+        "learnt-noise[step]": "share of the whole noise that is learnt, mean",
+        "training-loss[step]": "on the noisy target",
+        "validation-loss[step]": "on the clean target",
+        "eigenvalues[number]": "of the kernel matrix, descending",
     }
     # experiment 4: the thesis's kernel is so narrow on pixels that the probe warns of it
     _NOISE = {

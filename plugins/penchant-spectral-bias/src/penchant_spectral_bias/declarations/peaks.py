@@ -52,18 +52,19 @@ class PeakAblation(penchant.Probe):
         "weight-clips": "bounds on every parameter; 0 is none",
         "steps": "training steps of the evaluations",
         "frequencies": "0 to half the samples",
-        "amplitude": "|DFT| / N of the learnt function (clips x steps x frequencies), mean over "
-        "trainings",
-        "learnt-share": "projection on the peak's wave over its square (clips x steps x "
-        "frequencies), mean over trainings",
         "prediction": "of the first training (clips x steps x samples)",
         "target": "the peak (samples)",
-        "loss": "mean squared error (clips x steps), mean over trainings",
-        "reach": "share of frequencies of which half is learnt at the end (clips), mean",
-        "lipschitz": "largest slope along the line at the end (clips), mean",
-        "lipschitz-bound": "product of spectral norms at the end (clips), mean; chains of linear "
+    }
+    tables = {
+        "amplitude[clip, step, frequency]": "|DFT| / N of the learnt function, mean over trainings",
+        "learnt-share[clip, step, frequency]": "projection on the peak's wave over its square, mean"
+        " over trainings",
+        "loss[clip, step]": "mean squared error, mean over trainings",
+        "reach[clip]": "share of frequencies of which half is learnt at the end, mean",
+        "lipschitz[clip]": "largest slope along the line at the end, mean",
+        "lipschitz-bound[clip]": "product of spectral norms at the end, mean; chains of linear "
         "layers and ReLUs only",
-        "pieces": "linear pieces on the line at the end (clips), mean; chains of linear layers and "
+        "pieces[clip]": "linear pieces on the line at the end, mean; chains of linear layers and "
         "ReLUs only",
     }
     # experiment 7: depth and width are those of the example's architectures
@@ -92,6 +93,8 @@ class PeakAblation(penchant.Probe):
     embedding: str = penchant.option("random", EMBEDDING, choices=EMBEDDINGS)
 
     def __attrs_post_init__(self) -> None:
+        if len(set(self.weight_clips)) < len(self.weight_clips):
+            raise penchant.Error(f"weight_clips must differ, found {list(self.weight_clips)}")
         if not self.weight_clips:
             raise penchant.Error(
                 "weight_clips must name at least one bound (0 is none), found none"

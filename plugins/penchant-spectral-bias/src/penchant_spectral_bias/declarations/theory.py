@@ -49,15 +49,21 @@ class ExactSpectrum(penchant.Probe):
     }
     arrays = {
         "frequencies": "whole cycles on the segment",
-        "amplitude": "absolute value of the transform (frequencies), mean over networks",
         "gradient-frequencies": "whole cycles at which the gradient was taken",
-        "gradient-norm": "length of the transform's gradient with respect to all parameters, mean",
-        "learning-rate": "at which gradient descent begins to learn this frequency alone, mean",
         "plane-frequencies": "|k| in the plane: the middle of windows of its logarithm",
-        "generic-amplitude": "root mean square of the transform in a window, along a generic "
-        "direction, mean over networks",
-        "face-amplitude": "the same along the normal of the face with the strongest bend",
-        "share": "of parameters with an amplitude above epsilon at a frequency or beyond",
+    }
+    tables = {
+        "amplitude[frequency]": "absolute value of the transform, mean over networks",
+        "gradient-norm[gradient-frequency]": "length of the transform's gradient with respect to "
+        "all parameters, mean",
+        "learning-rate[gradient-frequency]": "at which gradient descent begins to learn this "
+        "frequency alone, mean",
+        "generic-amplitude[plane-frequency]": "root mean square of the transform in a window, along"
+        " a generic direction, mean over networks",
+        "face-amplitude[plane-frequency]": "the same along the normal of the face with the "
+        "strongest bend",
+        "share[frequency]": "of parameters with an amplitude above epsilon at a frequency or "
+        "beyond",
     }
     presets = {
         "quick": {"networks": 16, "box_networks": 64},

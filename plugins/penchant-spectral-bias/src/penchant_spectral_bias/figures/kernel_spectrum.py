@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, ORANGE, captioned, heat_map, palette
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import BLUE, captioned, heat_map, palette
 
-from penchant_spectral_bias.shared.bands import curve, row, stderr_of
+from penchant_spectral_bias.shared.bands import curve
 
 BLACK = "#222222"
 
@@ -43,25 +44,22 @@ def _learnt(result: penchant.Result) -> Figure:
 
 def _coefficients(result: penchant.Result) -> Figure:
     """Spectra at a few steps between the clean and the noisy target's."""
-    steps = result.arrays["steps"]
-    positions = result.arrays["eigenvectors"]
-    values = result.arrays["coefficients"]
-    stderr = stderr_of(result, "coefficients")
+    coefficients = result.tables["coefficients"]
     figure = Figure(figsize=(7.0, 3.9))
     axes = figure.subplots()
     axes.set(xlabel="eigenvector", ylabel="coefficient (rms in a bin)", yscale="log")
     # the network at a few steps, from its start to its end
+    steps = coefficients.coordinates("step")
     spread = np.linspace(0, len(steps) - 1, 5)
-    chosen = np.unique(spread.astype(int))
-    colours = palette(len(chosen), ordered=True)
-    for number, colour in zip(chosen, colours):
-        error = row(stderr, number)
-        label = f"step {steps[number]:g}"
-        curve(axes, positions, values[number], error, colour=colour, label=label)
+    chosen = steps[np.unique(spread.astype(int))]
+    for step, colour in zip(chosen, palette(len(chosen), ordered=True)):
+        table = coefficients.at(step=int(step))
+        positions = table.coordinates("eigenvector")
+        curve(axes, positions, table.values, table.error, colour=colour, label=f"step {step}")
 
     # both targets in black
     for name, style in (("clean", "--"), ("noisy", ":")):
-        target = result.arrays[f"{name}-coefficients"]
+        target = result.tables[f"{name}-coefficients"].values
         axes.plot(positions, target, style, color=BLACK, label=f"{name} target")
     figure.legend(loc="outside right upper")
     caption = "The network's spectrum at some steps, and those of clean and noisy target."
@@ -69,19 +67,12 @@ def _coefficients(result: penchant.Result) -> Figure:
 
 
 def _losses(result: penchant.Result) -> Figure:
-    steps = result.arrays["steps"]
-    figure = Figure(figsize=(6.5, 3.8))
-    axes = figure.subplots()
-    axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
     # each on the targets of its own
-    lines = {
-        "training-loss": ("noisy target (training)", ORANGE),
-        "validation-loss": ("clean target (validation)", BLUE),
+    losses = {
+        "clean target (validation)": result.tables["validation-loss"],
+        "noisy target (training)": result.tables["training-loss"],
     }
-    for name, (label, colour) in lines.items():
-        error = stderr_of(result, name)
-        curve(axes, steps, result.arrays[name], error, colour=colour, label=label)
-    axes.legend()
+    figure = curves(losses, x="step", y="mean squared error", yscale="log")
     dip = result.quantities["dip"]
     step = result.quantities["dip-step"]
     caption = f"Validation is smallest at step {step}; the end is above it by {dip}."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, captioned, heat_map, log_ticks, palette
 
-from penchant_spectral_bias.shared.bands import curve, row, stderr_of
+from penchant_spectral_bias.shared.bands import curve
 
 SHOWN = 5  # numbers of neighbours beside the network
 NETWORKS = 4
@@ -23,6 +25,14 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     }
 
 
+def _by_neighbours(result: penchant.Result, name: str) -> list[tuple[Any, penchant.Table]]:
+    """A table for every number of neighbours; none where these were not measured."""
+    table = result.tables.get(name)
+    if table is None:
+        return []
+    return [(count, table.at(neighbours=count)) for count in table.axes["neighbours"]]
+
+
 def _neighbours(count: int) -> str:
     """A number of neighbours in words."""
     if count == 1:
@@ -32,18 +42,17 @@ def _neighbours(count: int) -> str:
 
 def _accuracy(result: penchant.Result) -> Figure:
     """Training accuracy by frequency and petals: the network, then nearest neighbours."""
-    maps = {"network": result.arrays["train-accuracy"]}
-    counts = result.arrays.get("neighbours", ())
-    for number, count in enumerate(counts[:SHOWN]):
-        maps[_neighbours(count)] = result.arrays["neighbour-train-accuracy"][number]
+    maps = {"network": result.tables["train-accuracy"]}
+    for count, table in _by_neighbours(result, "neighbour-train-accuracy")[:SHOWN]:
+        maps[_neighbours(count)] = table
     # one colour bar for all panels
     figure = Figure(figsize=(1.8 + 2.6 * len(maps), 3.6))
     axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
     for number, (panel, name) in enumerate(zip(axes, maps)):
         heat_map(
-            maps[name],
-            columns=result.arrays["frequencies"],
-            rows=result.arrays["petals"],
+            maps[name].values,
+            columns=maps[name].coordinates("frequency").tolist(),
+            rows=maps[name].coordinates("petals").tolist(),
             xlabel="frequency (cycles)",
             ylabel="" if number else "petals",
             label="training accuracy",
@@ -83,29 +92,20 @@ def _plane(result: penchant.Result) -> Figure:
 
 def _radial(result: penchant.Result) -> Figure:
     """Radial spectra of the probability of class 1: network and nearest neighbours."""
-    frequencies = result.arrays["radial-frequencies"]
     figure = Figure(figsize=(6.5, 3.9))
     axes = figure.subplots()
     axes.set(xlabel="radial frequency (cycles per unit)", ylabel="zeta")
     axes.set(xscale="log", yscale="log")
-    own = result.arrays["radial-spectrum"]
-    stderr = stderr_of(result, "radial-spectrum")
-    curve(axes, frequencies, own, stderr, colour=BLUE, label="network")
+    own = result.tables["radial-spectrum"]
+    frequencies = own.coordinates("radial-frequency")
+    curve(axes, frequencies, own.values, own.error, colour=BLUE, label="network")
 
     # neighbours dashed, in colours of their own
-    counts = result.arrays.get("neighbours", ())
-    errors = stderr_of(result, "neighbour-radial-spectrum")
-    colours = palette(len(counts) + 1)[1:]
-    for number, count in enumerate(counts):
-        curve(
-            axes,
-            frequencies,
-            result.arrays["neighbour-radial-spectrum"][number],
-            row(errors, number),
-            colour=colours[number],
-            label=_neighbours(count),
-            style="--",
-        )
+    spectra = _by_neighbours(result, "neighbour-radial-spectrum")
+    colours = palette(len(spectra) + 1)[1:]
+    for colour, (count, table) in zip(colours, spectra):
+        label = _neighbours(count)
+        curve(axes, frequencies, table.values, table.error, colour=colour, label=label, style="--")
     log_ticks(axes)
     axes.legend()
     decay = result.quantities["network-decay"]

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, palette
-
-from penchant_spectral_bias.shared.bands import curve, stderr_of
+from penchant_numerics.curves import curves
+from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -87,7 +86,7 @@ def _panels(
     return figure
 
 
-def _name(clip: float) -> str:
+def _name(clip: Any) -> str:
     """A bound in words; 0 is none."""
     if not clip:
         return "no clip"
@@ -96,24 +95,17 @@ def _name(clip: float) -> str:
 
 def _final(result: penchant.Result) -> Figure:
     """What of every frequency is learnt at the end, with the limit of reach."""
-    clips = result.arrays["weight-clips"]
-    frequencies = result.arrays["frequencies"]
-    stderr = stderr_of(result, "learnt-share")
-    figure = Figure(figsize=(6.5, 3.8))
-    axes = figure.subplots()
-    colours = palette(len(clips))
-    for number, colour in enumerate(colours):
-        # of the last step
-        values = result.arrays["learnt-share"][number, -1]
-        error = None if stderr is None else stderr[number, -1]
-        label = _name(clips[number])
-        curve(axes, frequencies, values, error, colour=colour, label=label)
-
-    # what the target has, and what counts as fitted
-    axes.axhline(1.0, color=FAINT, linestyle="-", label="the peak")
-    axes.axhline(0.5, color=FAINT, linestyle=":", label="half of it")
-    axes.set(xlabel="frequency (cycles)", ylabel="learnt share of the peak's wave")
-    figure.legend(loc="outside right upper")
+    share = result.tables["learnt-share"]
+    last = share.axes["step"][-1]
+    figure = curves(
+        {_name(clip): share.at(clip=clip, step=last) for clip in share.axes["clip"]},
+        x="frequency",
+        y="learnt share of the peak's wave",
+        xlabel="frequency (cycles)",
+        level=0.5,
+        level_label="half of the peak",
+    )
+    figure.axes[0].axhline(1.0, color=FAINT, linewidth=0.8)
     reach = result.quantities["reach"]
     caption = f"Reach, the share of frequencies of which half is learnt, is {reach}."
     return captioned(figure, caption, title="Spectrum at the end of training")

@@ -17,7 +17,7 @@ from penchant_spectral_bias.numerics import piecewise_linear, polygons
 from penchant_spectral_bias.numerics.decay import decay_exponent, in_windows
 from penchant_spectral_bias.numerics.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.shared.averages import averages, joined, missing
+from penchant_spectral_bias.shared.averages import joined, missing
 from penchant_spectral_bias.shared.one_output import network_of_one_output
 
 BLOCK = 8  # networks per shard
@@ -27,35 +27,43 @@ ANGLE = 0.7123  # a direction of the plane that no face has for a reason
 # almost normal to, and short edges, still hide them.
 RADII = (4.0, 7.0)  # powers of ten
 WINDOWS = 24
+# Of every curve its axis, and the array that has its coordinates.
+AXES = {
+    "amplitude": ("frequency", "frequencies"),
+    "gradient-norm": ("gradient-frequency", "gradient-frequencies"),
+    "learning-rate": ("gradient-frequency", "gradient-frequencies"),
+    "generic-amplitude": ("plane-frequency", "plane-frequencies"),
+    "face-amplitude": ("plane-frequency", "plane-frequencies"),
+}
 
 
 def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure networks in blocks; then parameters sampled from a box."""
     shards = list(context.map(measured, networks=options.networks, shard_size=BLOCK))
     rows = joined(shards, shards[0])
-    # curves become arrays, numbers quantities
-    curves: dict[str, Tensor] = {}
-    numbers: dict[str, Tensor] = {}
-    for name, values in rows.items():
-        if values.ndim > 1:
-            curves[name] = values
-        else:
-            numbers[name] = values
-    positions = curves.pop("plane-frequencies", None)
-    arrays = {"frequencies": _cycles(options.cycles), **averages(curves)}
-    if "gradient-norm" in curves:
+    arrays = {"frequencies": _cycles(options.cycles)}
+    if "gradient-norm" in rows:
         arrays["gradient-frequencies"] = _spread_cycles(options.gradients, options.cycles)
-    if positions is not None:
-        arrays["plane-frequencies"] = positions[0]
-    quantities = {}
-    for name, values in numbers.items():
-        quantities[name] = penchant.Quantity.of(values, over="networks")
+    if "plane-frequencies" in rows:
+        arrays["plane-frequencies"] = rows.pop("plane-frequencies")[0]
+    # curves become tables, numbers quantities
+    tables, quantities = {}, {}
+    for name, values in rows.items():
+        if values.ndim == 1:
+            quantities[name] = penchant.Quantity.of(values, over="networks")
+            continue
+        axis, positions = AXES[name]
+        axes = {"network": range(options.networks), axis: arrays[positions].tolist()}
+        tables[name] = penchant.Table(values, axes).mean("network")
     if options.box_networks:
-        arrays |= _high_frequency_share(options, context)
-        quantities["high-frequency-share"] = _at_cutoff(options, arrays)
+        # cycles are counted from 1
+        cutoff = min(options.cutoff, options.cycles)
+        tables["share"] = _high_frequency_share(options, context)
+        quantities["high-frequency-share"] = tables["share"].at(frequency=cutoff).quantity()
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables,
         conventions={
             "transform": "int f e^{-ikx} over a segment of length 1, k = 2 pi n; f minus the "
             "straight line through its ends",
@@ -219,7 +227,7 @@ def _number(context: penchant.Context, value: float) -> Tensor:
     return torch.tensor(number, device=context.device, dtype=torch.float64)
 
 
-def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> dict[str, Any]:
+def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> penchant.Table:
     """For every cut-off: the share of parameters with an amplitude above epsilon beyond it."""
     shards = list(context.map(in_the_box, networks=options.box_networks, shard_size=BLOCK))
     amplitude = joined(shards, ["amplitude"])["amplitude"]  # (parameters, frequencies)
@@ -235,15 +243,10 @@ def _high_frequency_share(options: ExactSpectrum, context: penchant.Context) -> 
     beyond = largest.flip(1)
     share = (beyond > epsilon).double().mean(0)
     stderr = statistics.binomial_stderr(share, len(amplitude))
-    return {"share": share, "share-stderr": stderr}
-
-
-def _at_cutoff(options: ExactSpectrum, arrays: dict[str, Any]) -> penchant.Quantity:
-    # cycles are counted from 1
-    position = min(options.cutoff, options.cycles) - 1
-    return penchant.Quantity(
-        arrays["share"][position],
-        stderr=arrays["share-stderr"][position],
+    return penchant.Table(
+        share,
+        {"frequency": _cycles(options.cycles).tolist()},
+        stderr=stderr,
         over="parameters",
         count=options.box_networks,
     )

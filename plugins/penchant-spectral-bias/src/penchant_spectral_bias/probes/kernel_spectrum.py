@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
@@ -22,7 +23,7 @@ from penchant_spectral_bias.numerics.gaussian_kernel import (
     root_mean_squares,
 )
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
-from penchant_spectral_bias.shared.averages import averages, missing, stacked
+from penchant_spectral_bias.shared.averages import missing
 from penchant_spectral_bias.shared.controls import against_control, in_steps
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.two_classes import (
@@ -38,17 +39,6 @@ GRID = 50  # equidistant points of figure 3.6
 GRID_DRAWS = 199  # random bases with which its slope is compared
 RANK_ONE = 1e-12  # of the largest eigenvalue: what the second of a kernel of rank one is below
 FLAT = 0.9  # of all samples: an effective rank above this says that the kernel is too narrow
-ROWS = (
-    "coefficients",
-    "clean-coefficients",
-    "noisy-coefficients",
-    "learnt-target",
-    "learnt-noise",
-    "training-loss",
-    "validation-loss",
-    "constant-loss",
-    "eigenvalues",
-)
 RANDOM = ("learnt-target", "learnt-noise", "validation-loss")
 
 
@@ -56,33 +46,40 @@ def run(options: KernelSpectrum, context: penchant.Context) -> penchant.Result:
     """Train networks on targets with noise on late eigenvectors, and on random bases."""
     check_loss(context, "squared-error")
     check_classes(context, options.chosen_classes)
+    count = len(clean_samples(context, 0).labels)
+    middles = (torch.arange(options.bins, device="cpu") + 0.5) * count / options.bins
+    steps = evaluated_steps(context)
+    inside = {"step": steps, "eigenvector": middles.tolist(), "number": range(count)}
     # trainings in random bases have samples and networks of their own
-    numbers = range(options.trainings + options.random_bases)
-    items = [{"training": each, "random": each >= options.trainings} for each in numbers]
-    shards = list(context.map(noisy_training, items))
-    rows = stacked(shards[: options.trainings], ROWS)
-    control = stacked(shards[options.trainings :], RANDOM)
-    constant = rows.pop("constant-loss")
-    count = rows["eigenvalues"].shape[1]
+    trainings = range(options.trainings)
+    others = range(options.trainings, options.trainings + options.random_bases)
+    rows, control = (
+        context.tables(noisy_training, inside=inside, random=(random,), training=numbers)
+        for random, numbers in ((False, trainings), (True, others))
+    )
+    rows = {name: table.at(random=False) for name, table in rows.items()}
+    control = {name: control[name].at(random=True) for name in RANDOM}
+    constant = rows.pop("constant-loss").values.mean()
 
     # figure 3.6 needs no training: the same kernel on a line
     on_grid = grid_eigenvectors(GRID, options.grid_kernel_width, device="cpu")
-    middles = torch.arange(options.bins, device="cpu") + 0.5
     arrays = {
-        "steps": torch.tensor(evaluated_steps(context), device="cpu"),
-        "eigenvectors": middles * count / options.bins,
+        "steps": torch.tensor(steps, device="cpu"),
+        "eigenvectors": middles,
         "grid-eigenvectors": on_grid,
         "grid-spectrum": grid_spectrum(on_grid),
-        **averages(rows),
-        **averages({"random-learnt-target": control["learnt-target"]}),
     }
-    warn_above_constant(context, float(rows["training-loss"][:, -1].mean()), float(constant.mean()))
-    _warn_where_flat(context, rows["eigenvalues"].mean(0), count)
-    quantities = _quantities(options, context, rows, control)
+    tables = {name: table.mean("training") for name, table in rows.items()}
+    tables["random-learnt-target"] = control["learnt-target"].mean("training")
+    final = rows["training-loss"].at(step=steps[-1])
+    warn_above_constant(context, float(final.values.mean()), float(constant))
+    _warn_where_flat(context, tables["eigenvalues"].values, count)
+    quantities = _quantities(options, rows, control)
     quantities["grid-slope"] = _grid_slope(context, on_grid)
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables,
         conventions={
             "kernel": "exp(-|x - y|^2 / sigma^2), eigenvectors of the Gram matrix, descending "
             "eigenvalues, unit length",
@@ -171,8 +168,8 @@ def _losses(functions: Tensor, targets: Tensor) -> Tensor:
     return torch.stack(losses)
 
 
-def _warn_where_flat(context: penchant.Context, eigenvalues: Tensor, count: int) -> None:
-    rank = effective_rank(eigenvalues)
+def _warn_where_flat(context: penchant.Context, eigenvalues: np.ndarray, count: int) -> None:
+    rank = effective_rank(torch.tensor(eigenvalues, device="cpu"))
     if rank > FLAT * count:
         context.warn(
             f"the kernel is close to the identity (effective rank {rank:.0f} of {count}): its "
@@ -181,10 +178,7 @@ def _warn_where_flat(context: penchant.Context, eigenvalues: Tensor, count: int)
 
 
 def _quantities(
-    options: KernelSpectrum,
-    context: penchant.Context,
-    rows: dict[str, Tensor],
-    control: dict[str, Tensor],
+    options: KernelSpectrum, rows: dict[str, penchant.Table], control: dict[str, penchant.Table]
 ) -> dict[str, penchant.Quantity]:
     quantities = {}
     of_control = _numbers(control)
@@ -192,13 +186,14 @@ def _quantities(
         quantities[name] = against_control(values, of_control[name], paired=False)
 
     # the step where the loss on the clean target is smallest
-    steps = torch.tensor(evaluated_steps(context), device="cpu")
-    best = rows["validation-loss"].argmin(1)
-    quantities["dip-step"] = in_steps(steps[best], options.eval_every)
+    losses = rows["validation-loss"]
+    best = losses.coordinates("step")[losses.values.argmin(1)]
+    quantities["dip-step"] = in_steps(best, options.eval_every)
 
     # where all samples are equally far apart
-    identity = rows["eigenvalues"].shape[1]
-    ranks = [effective_rank(each) for each in rows["eigenvalues"]]
+    eigenvalues = torch.tensor(rows["eigenvalues"].values, device="cpu")
+    identity = eigenvalues.shape[1]
+    ranks = [effective_rank(each) for each in eigenvalues]
     quantities["effective-rank"] = penchant.Quantity.of(
         ranks, over="choices of samples", null=identity
     )
@@ -206,25 +201,25 @@ def _quantities(
     return quantities
 
 
-def _numbers(rows: dict[str, Tensor]) -> dict[str, Tensor]:
+def _numbers(rows: dict[str, penchant.Table]) -> dict[str, np.ndarray]:
     """How far the loss on the clean target rises again, and how much noise is learnt by then."""
-    losses = rows["validation-loss"]
-    noise = rows["learnt-noise"]
+    losses = rows["validation-loss"].values
+    noise = rows["learnt-noise"].values
     best = losses.argmin(1)
     return {
-        "dip": losses[:, -1] - losses.amin(1),
-        "noise-at-dip": noise.gather(1, best[:, None])[:, 0],
+        "dip": losses[:, -1] - losses.min(1),
+        "noise-at-dip": noise[np.arange(len(noise)), best],
         "noise-at-end": noise[:, -1],
     }
 
 
-def _order(learnt: Tensor, control: Tensor) -> penchant.Quantity:
+def _order(learnt: penchant.Table, control: penchant.Table) -> penchant.Quantity:
     """In which order bins of eigenvectors are learnt, beside bins of random bases."""
-    bins = learnt.shape[-1]
+    bins = len(learnt.axes["eigenvector"])
     positions = torch.arange(bins, device="cpu", dtype=torch.float64)
     replicates = []
     for each in (learnt, control):
-        share = each.clamp(max=1).mean(1)  # (trainings, bins)
+        share = torch.tensor(each.values, device="cpu").clamp(max=1).mean(1)  # (trainings, bins)
         ranked = correlations(-share, positions)
         if ranked is None:
             return penchant.Quantity(float("nan"), null=0.0)

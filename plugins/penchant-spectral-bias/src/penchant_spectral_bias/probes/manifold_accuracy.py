@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import penchant
 import torch
 from penchant_numerics import statistics
@@ -23,7 +24,7 @@ from penchant_spectral_bias.numerics.nearest_neighbours import (
     neighbour_probability,
 )
 from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
-from penchant_spectral_bias.shared.averages import averages, joined, missing
+from penchant_spectral_bias.shared.averages import joined, missing
 from penchant_spectral_bias.shared.controls import against_control, in_steps
 from penchant_spectral_bias.shared.regression import check_loss
 from penchant_spectral_bias.shared.waves import learners, on_curve
@@ -46,24 +47,25 @@ def run(options: ManifoldAccuracy, context: penchant.Context) -> penchant.Result
         "frequencies": torch.tensor(options.frequencies, device="cpu"),
         "petals": torch.tensor(options.petal_counts, device="cpu"),
         "plane": planes["plane"],
-        **averages(accuracy),
     }
-    constant = accuracy["commonest-share"]
-    quantities = _accuracy_quantities(options, accuracy["train-accuracy"], constant)
+    shares = torch.tensor(accuracy["commonest-share"].values, device="cpu")
+    quantities = _accuracy_quantities(options, accuracy["train-accuracy"], float(shares.mean()))
     _warn_where_not_learnt(context, quantities["train-accuracy"])
     if options.neighbour_counts:
-        of_neighbours = _neighbour_accuracies(options, context)
+        accuracy |= _neighbour_accuracies(options, context)
         arrays["neighbours"] = torch.tensor(options.neighbour_counts, device="cpu")
-        arrays |= averages(of_neighbours)
-        quantities |= _neighbour_gain(options, of_neighbours["neighbour-train-accuracy"])
+        quantities |= _neighbour_gain(options, accuracy["neighbour-train-accuracy"])
 
     # what networks and neighbours make of the plane between the samples
-    spectra, plane_arrays = _plane(options, context, plane[0], planes)
-    arrays |= spectra
-    quantities |= plane_arrays
+    of_plane = _plane(options, context, plane[0], planes)
+    quantities |= of_plane.quantities
     return penchant.Result(
         quantities,
-        arrays,
+        {**arrays, **of_plane.arrays},
+        tables={
+            **{name: table.mean("training") for name, table in accuracy.items()},
+            **of_plane.tables,
+        },
         conventions={
             "null": "accuracies: the most frequent training class; decay of networks: "
             "the same networks before training",
@@ -213,30 +215,37 @@ def _line(count: int, device: torch.device) -> Tensor:
     return -BOX + positions
 
 
-def _accuracies(options: ManifoldAccuracy, shards: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """(trainings, petals, frequencies), from the shards of every cell in turn."""
-    shape = (len(options.petal_counts), len(options.frequencies), options.trainings)
+def _accuracies(
+    options: ManifoldAccuracy, shards: list[dict[str, Any]]
+) -> dict[str, penchant.Table]:
+    """(training, petals, frequency), from the shards of every cell in turn."""
+    axes = {
+        "petals": options.petal_counts,
+        "frequency": options.frequencies,
+        "training": range(options.trainings),
+    }
+    shape = [len(coordinates) for coordinates in axes.values()]
     names = ["commonest-share", *(f"{split}-accuracy" for split in SPLITS)]
     accuracies = {}
     for name, values in joined(shards, names).items():
-        cells = values.reshape(shape)
-        accuracies[name] = cells.movedim(2, 0)
+        cells = penchant.Table(values.reshape(shape), axes)
+        accuracies[name] = cells.transposed("training", "petals", "frequency")
     return accuracies
 
 
 def _neighbour_accuracies(
     options: ManifoldAccuracy, context: penchant.Context
-) -> dict[str, Tensor]:
-    """Accuracies (trainings, K, petals, frequencies) of nearest neighbours, on the same waves."""
-    shape = (
-        options.trainings,
-        len(options.neighbour_counts),
-        len(options.petal_counts),
-        len(options.frequencies),
-    )
-    names = [f"neighbour-{split}-accuracy" for split in SPLITS]
+) -> dict[str, penchant.Table]:
+    """Accuracies of nearest neighbours, on the same waves."""
+    axes = {
+        "training": range(options.trainings),
+        "neighbours": options.neighbour_counts,
+        "petals": options.petal_counts,
+        "frequency": options.frequencies,
+    }
+    shape = [len(coordinates) for coordinates in axes.values()]
     # filled cell by cell
-    rows = {name: torch.zeros(shape, device="cpu", dtype=torch.float64) for name in names}
+    rows = {f"neighbour-{split}-accuracy": np.zeros(shape) for split in SPLITS}
     positions = itertools.product(
         range(options.trainings), enumerate(options.petal_counts), enumerate(options.frequencies)
     )
@@ -244,20 +253,20 @@ def _neighbour_accuracies(
         cell = {"petals": petals, "frequency": frequency}
         data = _flower(context, cell, phases, (2,))
         for number, count in enumerate(options.neighbour_counts):
-            for name, queries in zip(names, (data.train, data.test)):
-                rows[name][phases, number, row, column] = neighbour_accuracy(
+            for values, queries in zip(rows.values(), (data.train, data.test)):
+                values[phases, number, row, column] = neighbour_accuracy(
                     *data.train, *queries, count
                 )
-    return rows
+    return {name: penchant.Table(values, axes) for name, values in rows.items()}
 
 
 def _accuracy_quantities(
-    options: ManifoldAccuracy, accuracy: Tensor, constant: Tensor
+    options: ManifoldAccuracy, accuracy: penchant.Table, constant: float
 ) -> dict[str, penchant.Quantity]:
-    """Of accuracies (trainings, petals, frequencies), and of those of the most frequent class."""
+    """Of accuracies (training, petals, frequency), and of that of the most frequent class."""
     # every training has waves of its own, in all cells
-    by_training = accuracy.flatten(1).mean(1)
-    samples = accuracy[0].numel() * options.samples
+    by_training = accuracy.values.reshape(options.trainings, -1).mean(1)
+    samples = accuracy.values[0].size * options.samples
     mean, stderr = statistics.accuracy(by_training, samples, shared=False)
     quantities = {
         "train-accuracy": penchant.Quantity(
@@ -266,35 +275,26 @@ def _accuracy_quantities(
             over="trainings and samples",
             count=options.trainings,
             df=options.trainings - 1 or None,
-            null=float(constant.mean()),
+            null=constant,
         )
     }
-    if len(set(options.petal_counts)) > 1:
+    if len(options.petal_counts) > 1:
         # petals do not change labels, so that a constant gains nothing
-        gains = _petal_gain(options, accuracy)
-        quantities["petal-gain"] = in_steps(gains, 1 / options.samples, null=0.0)
-    if len(set(options.frequencies)) > 1:
+        quantities["petal-gain"] = _petal_gain(accuracy, options)
+    if len(options.frequencies) > 1:
         # without the effect networks are equally right at all frequencies
-        losses = _frequency_loss(options, accuracy)
+        low = accuracy.at(frequency=min(options.frequencies))
+        losses = low.minus(accuracy.at(frequency=max(options.frequencies)))
+        losses = losses.reduced(np.mean, "petals")
         quantities["frequency-loss"] = in_steps(losses, 1 / options.samples, null=0.0)
     return quantities
 
 
-def _frequency_loss(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
-    """Accuracy at the lowest frequency minus that at the highest, (trainings,)."""
-    low = options.frequencies.index(min(options.frequencies))
-    high = options.frequencies.index(max(options.frequencies))
-    losses = accuracy[:, :, low] - accuracy[:, :, high]
-    return losses.mean(1)
-
-
-def _petal_gain(options: ManifoldAccuracy, accuracy: Tensor) -> Tensor:
-    """Accuracy with most petals minus that with fewest, (trainings,)."""
-    counts = options.petal_counts
-    most = counts.index(max(counts))
-    fewest = counts.index(min(counts))
-    gains = accuracy[:, most] - accuracy[:, fewest]
-    return gains.mean(1)
+def _petal_gain(accuracy: penchant.Table, options: ManifoldAccuracy) -> penchant.Quantity:
+    """Accuracy with most petals minus that with fewest, over (training, petals, frequency)."""
+    most = accuracy.at(petals=max(options.petal_counts))
+    gains = most.minus(accuracy.at(petals=min(options.petal_counts)))
+    return in_steps(gains.reduced(np.mean, "frequency"), 1 / options.samples, null=0.0)
 
 
 def _warn_where_not_learnt(context: penchant.Context, accuracy: penchant.Quantity) -> None:
@@ -306,17 +306,15 @@ def _warn_where_not_learnt(context: penchant.Context, accuracy: penchant.Quantit
         )
 
 
-def _neighbour_gain(options: ManifoldAccuracy, accuracy: Tensor) -> dict[str, penchant.Quantity]:
+def _neighbour_gain(
+    options: ManifoldAccuracy, accuracy: penchant.Table
+) -> dict[str, penchant.Quantity]:
+    # one neighbour of a training sample is the sample itself
+    several = [count for count in options.neighbour_counts if count > 1]
     # without a second flower there is nothing to gain
-    flowers = set(options.petal_counts)
-    if len(flowers) < 2:
+    if not several or len(options.petal_counts) < 2:
         return {}
-    for number, count in enumerate(options.neighbour_counts):
-        # one neighbour of a training sample is the sample itself
-        if count > 1:
-            gains = _petal_gain(options, accuracy[:, number])
-            return {"neighbour-petal-gain": in_steps(gains, 1 / options.samples, null=0.0)}
-    return {}
+    return {"neighbour-petal-gain": _petal_gain(accuracy.at(neighbours=several[0]), options)}
 
 
 def _plane(
@@ -324,20 +322,23 @@ def _plane(
     context: penchant.Context,
     cell: dict[str, Any],
     planes: dict[str, Tensor],
-) -> tuple[dict[str, Any], dict[str, penchant.Quantity]]:
+) -> penchant.Result:
     """The plane's axis and points, radial spectra of networks and neighbours, and their decays."""
     data = _flower(context, cell, 0, (2,)).train
     zetas = {}
     for name, logits in planes.items():
         probability = logits.double().sigmoid()
         frequencies, zetas[name] = radial_spectrum(probability, 2 * BOX)
-    zeta = zetas["plane"]
     arrays = {
         "plane-axis": _line(options.grid_points, context.device),
         "plane-points": data.inputs,
         "plane-labels": data.labels,
         "radial-frequencies": frequencies,
-        **averages({"radial-spectrum": zeta}),
+    }
+    axis = {"radial-frequency": frequencies.tolist()}
+    networks = {"network": range(options.plane_networks)}
+    tables = {
+        "radial-spectrum": penchant.Table(zetas["plane"], {**networks, **axis}).mean("network")
     }
     exponents = []
     for name, logits in planes.items():
@@ -348,7 +349,9 @@ def _plane(
     quantities = {"network-decay": attrs.evolve(decay, over="networks")}
     if options.neighbour_counts:
         of_neighbours = _neighbour_spectra(options, context, cell)
-        arrays |= averages({"neighbour-radial-spectrum": of_neighbours})
+        phases = {"phases": range(options.trainings), "neighbours": options.neighbour_counts}
+        spectra = penchant.Table(of_neighbours, {**phases, **axis})
+        tables["neighbour-radial-spectrum"] = spectra.mean("phases")
 
         # the fewest neighbours follow the samples most closely
         counts = options.neighbour_counts
@@ -356,7 +359,7 @@ def _plane(
         of_fewest = of_neighbours[:, smallest]
         exponents_of_fewest = _exponents(frequencies, of_fewest)
         quantities["neighbour-decay"] = penchant.Quantity.of(exponents_of_fewest, over="phases")
-    return arrays, quantities
+    return penchant.Result(quantities, arrays, tables=tables)
 
 
 def _neighbour_spectra(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import penchant
@@ -14,7 +16,7 @@ from penchant_spectral_bias.declarations.peaks import PeakAblation
 from penchant_spectral_bias.numerics.learnt_share import learnt_share
 from penchant_spectral_bias.numerics.piecewise_linear import chain_of, lipschitz, on_segment
 from penchant_spectral_bias.numerics.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.shared.averages import averages, joined, stacked
+from penchant_spectral_bias.shared.averages import joined
 from penchant_spectral_bias.shared.controls import against_control, in_steps
 from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
@@ -39,26 +41,36 @@ def run(options: PeakAblation, context: penchant.Context) -> penchant.Result:
     # slopes are those that the first shard knows
     names = ["amplitude", "learnt-share", "loss", *(name for name in SLOPES if name in shards[0])]
     by_clip = [joined(clip, names) for clip in clips]
-    rows = {}
+    steps = evaluation_steps(context, options.samples)
+    frequencies = range(options.samples // 2 + 1)
+    axes = {
+        "training": range(options.trainings),
+        "clip": options.weight_clips,
+        "step": steps,
+        "frequency": frequencies,
+    }
+    by_training = {}
     for name in names:
-        rows[name] = torch.stack([each[name] for each in by_clip], dim=1)  # (trainings, clips, ...)
-    rows["reach"] = _reach(rows["learnt-share"])
+        values = torch.stack([each[name] for each in by_clip], dim=1)
+        by_training[name] = penchant.Table(
+            values, dict(itertools.islice(axes.items(), values.ndim))
+        )
+    by_training["reach"] = _reach(by_training["learnt-share"].at(step=steps[-1]))
 
     # of every clip the first training's
-    firsts = [clip[0] for clip in clips]
-    predictions = stacked(firsts, ["prediction"])["prediction"]
+    predictions = [torch.as_tensor(clip[0]["prediction"], device="cpu") for clip in clips]
     arrays = {
         "weight-clips": torch.tensor(options.weight_clips, device="cpu", dtype=torch.float64),
-        "steps": torch.tensor(evaluation_steps(context, context.options.samples), device="cpu"),
-        "frequencies": torch.arange(options.samples // 2 + 1, device="cpu"),
-        "prediction": predictions,
+        "steps": torch.tensor(steps, device="cpu"),
+        "frequencies": torch.tensor(frequencies, device="cpu"),
+        "prediction": torch.stack(predictions),
         "target": shards[0]["target"],
-        **averages(rows),
     }
-    _warn_where_not_learnt(options, context, rows["loss"], arrays["target"])
+    _warn_where_not_learnt(context, by_training["loss"], arrays["target"])
     return penchant.Result(
-        _quantities(options, rows),
+        _quantities(by_training),
         arrays,
+        tables={name: table.mean("training") for name, table in by_training.items()},
         conventions={
             "amplitude": "|DFT| / N, two-sided: the peak has 1 / N",
             "reach": f"frequencies of which the function has {FITTED:g} of the peak's wave, "
@@ -128,40 +140,40 @@ def _slopes(
     }
 
 
-def _reach(share: Tensor, evaluation: int = -1) -> Tensor:
-    """Share of frequencies of which enough is learnt, at the end or before, (trainings, clips)."""
-    fitted = share[:, :, evaluation] >= FITTED
-    return fitted.double().mean(-1)
+def _reach(share: penchant.Table) -> penchant.Table:
+    """The share of frequencies of which enough is learnt."""
+    return share.reduced(lambda values, axis: (values >= FITTED).mean(axis), "frequency")
 
 
-def _loosest_and_tightest(options: PeakAblation) -> tuple[int, int]:
+def _loosest_and_tightest(clips: Sequence[Any]) -> tuple[float, float]:
     # without a clip nothing is bounded
-    looseness = [clip or math.inf for clip in options.weight_clips]
-    return looseness.index(max(looseness)), looseness.index(min(looseness))
+    return max(clips, key=_looseness), min(clips, key=_looseness)
 
 
-def _warn_where_not_learnt(
-    options: PeakAblation, context: penchant.Context, losses: Tensor, target: Any
-) -> None:
-    loosest, _ = _loosest_and_tightest(options)
-    final = float(losses[:, loosest, -1].mean())
+def _looseness(clip: float) -> float:
+    return clip or math.inf
+
+
+def _warn_where_not_learnt(context: penchant.Context, loss: penchant.Table, target: Any) -> None:
+    loosest, _ = _loosest_and_tightest(loss.axes["clip"])
+    final = loss.at(clip=loosest, step=loss.axes["step"][-1])
     peak = torch.as_tensor(target, device="cpu", dtype=torch.float64)
-    warn_above_constant(context, final, float(peak.var(correction=0)))
+    warn_above_constant(context, float(final.values.mean()), float(peak.var(correction=0)))
 
 
-def _quantities(options: PeakAblation, rows: dict[str, Tensor]) -> dict[str, penchant.Quantity]:
-    loosest, tightest = _loosest_and_tightest(options)
-    reach = rows["reach"][:, loosest]
+def _quantities(by_training: dict[str, penchant.Table]) -> dict[str, penchant.Quantity]:
+    share = by_training["learnt-share"]
+    loosest, tightest = _loosest_and_tightest(share.axes["clip"])
+    reach = by_training["reach"].at(clip=loosest)
 
     # the first evaluation is before the first step
-    untrained = _reach(rows["learnt-share"], evaluation=0)[:, loosest]
-    slopes = rows["lipschitz"][:, loosest]
-    step = 1 / rows["learnt-share"].shape[-1]  # one frequency more or less
+    untrained = _reach(share.at(clip=loosest, step=share.axes["step"][0]))
+    step = 1 / len(share.axes["frequency"])  # one frequency more or less
     quantities = {
         "reach": against_control(reach, untrained, paired=True, step=step),
-        "lipschitz": penchant.Quantity.of(slopes, over="trainings"),
+        "lipschitz": by_training["lipschitz"].at(clip=loosest).mean("training").quantity(),
     }
     if loosest != tightest:
-        gains = reach - rows["reach"][:, tightest]
+        gains = reach.minus(by_training["reach"].at(clip=tightest))
         quantities["clip-gain"] = in_steps(gains, step, null=0.0)
     return quantities

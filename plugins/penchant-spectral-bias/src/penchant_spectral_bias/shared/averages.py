@@ -23,15 +23,6 @@ def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[st
     return rows
 
 
-def stacked(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Tensor]:
-    """Arrays of shards along a new first axis."""
-    rows = {}
-    for name in names:
-        tensors = [_tensor(shard[name]) for shard in shards]
-        rows[name] = torch.stack(tensors)
-    return rows
-
-
 def _tensor(value: Any) -> Tensor:
     """An array or a number of a shard; numbers stay in double precision."""
     array = np.asarray(value)

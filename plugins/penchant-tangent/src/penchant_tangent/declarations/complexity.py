@@ -66,17 +66,16 @@ class Complexity(penchant.Probe):
         neither="The sum of updates does not correlate significantly with the generalisation gap,"
         " rank correlation",
     )
-    arrays = {
-        "widths": "units of hidden layers",
-        "shares": "shares of random labels",
-        "gap": "training minus test accuracy, (widths, shares)",
-        "train-accuracy": "accuracy on training labels, (widths, shares)",
-        "test-accuracy": "accuracy on test labels, (widths, shares)",
-        "error-bound": "bound of the error on the labels trained on that follows from the "
-        "complexity, (38) with (60); vacuous from 1 on, (widths, shares)",
-        "steps": "steps of the training, on average, (widths, shares)",
-        **{name: f"{about}, (widths, shares)" for name, about in MEASURES.items()},
+    tables = {
+        "gap[width, share]": "training minus test accuracy",
+        "train-accuracy[width, share]": "accuracy on training labels",
+        "test-accuracy[width, share]": "accuracy on test labels",
+        "error-bound[width, share]": "bound of the error on the labels trained on that follows "
+        "from the complexity, (38) with (60); vacuous from 1 on",
+        "steps[width, share]": "steps of the training, on average",
+        **{f"{name}[width, share]": about for name, about in MEASURES.items()},
     }
+    arrays = {"widths": "units of hidden layers", "shares": "shares of random labels"}
     presets = {
         "quick": {
             "widths": (8, 32, 128),

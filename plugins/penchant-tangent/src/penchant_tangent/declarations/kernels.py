@@ -61,14 +61,16 @@ class TangentKernel(penchant.Probe):
     arrays = {
         "eigenvalues": "eigenvalues of the kernel, descending",
         "trace-ratios": "share of the k largest eigenvalues in the trace, for k = 1, 2, ...",
-        "layer-cka": "alignment of every layer's kernel with the labels",
-        "layer-cka-null": "the same with labels in random order, on average",
-        "layer-trace": "trace of every layer's kernel; they add up to the trace",
         "time-constants": "steps -1 / log(1 - lambda_j / lambda_1) in which gradient descent with "
         "rate 1 / lambda_1 learns along each eigenvector; missing if an eigenvalue is zero",
         "kernel": "the kernel, not centred, with row i C + y; only with store_kernel",
         "kernel-samples": "numbers of its samples in `split`, from 0; only with store_kernel",
         "kernel-labels": "their labels; only with store_kernel",
+    }
+    tables = {
+        "layer-cka[layer]": "alignment of every layer's kernel with the labels; null: labels in "
+        "random order, on average",
+        "layer-trace[layer]": "trace of every layer's kernel; they add up to the trace",
     }
     card = penchant.Card(
         50,

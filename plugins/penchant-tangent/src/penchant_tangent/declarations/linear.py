@@ -50,12 +50,14 @@ class SuperNat(penchant.Probe):
         neither="No significant difference between the test errors of SuperNat and gradient "
         "descent",
     )
+    tables = {
+        "test-error-gradient-descent[step]": "test error of gradient descent",
+        "test-error-supernat[step]": "test error of SuperNat",
+        "train-error-gradient-descent[step]": "training error of gradient descent",
+        "train-error-supernat[step]": "training error of SuperNat",
+    }
     arrays = {
         "steps": "steps",
-        "test-error-gradient-descent": "test error of gradient descent, (steps,)",
-        "test-error-supernat": "test error of SuperNat, (steps,)",
-        "train-error-gradient-descent": "training error of gradient descent, (steps,)",
-        "train-error-supernat": "training error of SuperNat, (steps,)",
         "eigenvalues-first": "eigenvalues of the first training's kernel, before training",
         "eigenvalues-last": "the same directions after SuperNat's last step",
     }
@@ -121,15 +123,17 @@ class Capacity(penchant.Probe):
         neither="The bound of the best norm does not follow the test error significantly, rank "
         "correlation",
     )
+    tables = {
+        "bound-l2[scaling]": "bound of the usual norm",
+        "bound-optimal[scaling]": "bound of the best norm",
+        "error-bound-l2[scaling]": "bound of the test error by the usual norm",
+        "error-bound-optimal[scaling]": "bound of the test error by the best norm",
+        "rademacher-l2[scaling]": "simulated complexity of the usual norm's ball",
+        "rademacher-optimal[scaling]": "simulated complexity of the best norm's ball",
+        "test-error[scaling]": "share of other points with the wrong sign",
+    }
     arrays = {
         "scalings": "c",
-        "bound-l2": "bound of the usual norm, (scalings,)",
-        "bound-optimal": "bound of the best norm, (scalings,)",
-        "error-bound-l2": "bound of the test error by the usual norm, (scalings,)",
-        "error-bound-optimal": "bound of the test error by the best norm, (scalings,)",
-        "rademacher-l2": "simulated complexity of the usual norm's ball, (scalings,)",
-        "rademacher-optimal": "simulated complexity of the best norm's ball, (scalings,)",
-        "test-error": "share of other points with the wrong sign, (scalings,)",
         "solutions": "interpolators along two eigenvectors, centred, (scalings, draws, 2)",
     }
     presets = {

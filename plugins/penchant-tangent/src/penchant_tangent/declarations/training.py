@@ -76,28 +76,26 @@ class TangentTraining(penchant.Probe):
         "rank-correlation": "of the share of random labels with the alignment that training adds "
         "above that of labels in random order; null: shares in random order",
     }
-    arrays = {
-        "steps": "training steps of the evaluations",
-        "train-accuracy": "accuracy on training samples, (shares, evaluations)",
-        "test-accuracy": "accuracy on test samples, (shares, evaluations)",
-        "difficult-accuracy": "accuracy on difficult samples, (shares, evaluations)",
+    tables = {
+        "train-accuracy[share, step]": "accuracy on training samples",
+        "test-accuracy[share, step]": "accuracy on test samples",
+        "difficult-accuracy[share, step]": "accuracy on difficult samples",
         **{
-            f"{split}-{name}": f"{about} on {split} samples, (shares, evaluations{axis})"
+            f"{split}-{name}[share, step{axis}]": f"{about} on {split} samples"
             for split in ("train", "test", "difficult")
             for name, about, axis in (
                 ("effective-rank", "effective rank", ""),
                 ("largest-eigenvalue", "largest eigenvalue", ""),
                 ("mean-eigenvalue", "mean eigenvalue", ""),
                 ("median-eigenvalue", "median eigenvalue", ""),
-                ("trace-ratios", "share of the k largest eigenvalues", ", ratios"),
-                ("cka", "alignment with the labels", ""),
-                ("cka-null", "the same for labels in random order", ""),
-                ("cka-uncentred", "alignment without centring", ""),
-                ("cka-uncentred-null", "the same for labels in random order", ""),
-                ("layer-cka", "alignment of every layer's kernel", ", layers"),
+                ("trace-ratios", "share of the k largest eigenvalues", ", ratio"),
+                ("cka", "alignment with the labels; null: labels in random order", ""),
+                ("cka-uncentred", "alignment without centring; null: labels in random order", ""),
+                ("layer-cka", "alignment of every layer's kernel", ", layer"),
             )
         },
     }
+    arrays = {"steps": "training steps of the evaluations"}
     presets = {
         "quick": {
             "samples": 40,

@@ -28,8 +28,8 @@ def _bounds(result: penchant.Result) -> Figure:
             text = f"bound, {label}" if kind == "bound" else f"simulated, {label}"
             left.errorbar(
                 positions,
-                result.arrays[f"{kind}-{name}"],
-                result.arrays[f"{kind}-{name}-stderr"],
+                result.tables[f"{kind}-{name}"].values,
+                result.tables[f"{kind}-{name}"].error,
                 fmt=style,
                 color=colour,
                 markersize=3,
@@ -43,8 +43,8 @@ def _bounds(result: penchant.Result) -> Figure:
     # what a bound should follow
     right.errorbar(
         positions,
-        result.arrays["test-error"],
-        result.arrays["test-error-stderr"],
+        result.tables["test-error"].values,
+        result.tables["test-error"].error,
         fmt="-o",
         color=GREY,
         capsize=2,

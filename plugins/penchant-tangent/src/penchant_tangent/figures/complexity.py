@@ -36,19 +36,21 @@ def _correlation(result: penchant.Result) -> Figure:
     """One panel per measure, one point per setting."""
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     panels = figure.subplots(2, 4, sharey=True)
-    gaps, errors = result.arrays["gap"], result.arrays["gap-stderr"]
-    colours = palette(gaps.shape[1], ordered=True)
+    gap = result.tables["gap"]
+    shares = gap.axes["share"]
+    colours = palette(len(shares), ordered=True)
     for panel, name in zip(panels.flat, MEASURES):
-        for position, colour in enumerate(colours):
+        for share, colour in zip(shares, colours):
+            measure, gaps = result.tables[name].at(share=share), gap.at(share=share)
             panel.errorbar(
-                result.arrays[name][:, position],
-                gaps[:, position],
-                errors[:, position],
-                result.arrays[f"{name}-stderr"][:, position],
+                measure.values,
+                gaps.values,
+                gaps.error,
+                measure.error,
                 fmt="o",
                 color=colour,
                 markersize=4,
-                label=f"{100 * result.arrays['shares'][position]:g} % random labels",
+                label=f"{100 * float(share):g} % random labels",
             )
         order = result.quantities[f"rank-correlation-{name}"]
         panel.set_title(f"rank correlation {order.value:.2f}, {p_text(order.p)}", fontsize=8)

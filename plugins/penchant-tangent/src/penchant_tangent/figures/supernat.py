@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import penchant
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from penchant_numerics.curves import curves
 from penchant_numerics.pictures import BLUE, ORANGE, captioned
 
-METHODS = {"gradient-descent": ("gradient descent", BLUE), "supernat": ("SuperNat", ORANGE)}
+METHODS = {"gradient-descent": "gradient descent", "supernat": "SuperNat"}
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -21,26 +21,13 @@ def _errors(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(8.5, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharex=True)
     for panel, split in zip(panels, ("test", "train")):
-        for method, (label, colour) in METHODS.items():
-            _curve(panel, result, f"{split}-error-{method}", label=label, colour=colour)
-        panel.set_yscale("log")
-        panel.set_xlabel("step")
-        panel.set_ylabel(f"{split} error (mean squared)")
-    panels[0].legend()
+        errors = {
+            label: result.tables[f"{split}-error-{method}"] for method, label in METHODS.items()
+        }
+        curves(errors, x="step", y=f"{split} error (mean squared)", yscale="log", axes=panel)
     difference = result.quantities["final-difference"]
     caption = f"Test error of both methods by step; SuperNat minus gradient descent: {difference}."
     return captioned(figure, caption, title="Gradient descent and SuperNat")
-
-
-def _curve(panel: Axes, result: penchant.Result, name: str, *, label: str, colour: str) -> None:
-    """Mean errors with a band of their standard error."""
-    steps = result.arrays["steps"]
-    values = result.arrays[name]
-    errors = result.arrays[f"{name}-stderr"]
-    panel.plot(steps, values, color=colour, label=label)
-    # a logarithmic axis cannot show what is below zero
-    low = np.maximum(values - errors, values / 10)
-    panel.fill_between(steps, low, values + errors, color=colour, alpha=0.25, linewidth=0)
 
 
 def _features(result: penchant.Result) -> Figure:

@@ -42,6 +42,7 @@ def _spectrum(result: penchant.Result) -> Figure:
 
 def _layers(result: penchant.Result) -> Figure:
     """Alignment and trace of every layer's kernel, from the input to the output."""
+    alignment, trace = result.tables["layer-cka"], result.tables["layer-trace"]
     names = result.labels["layers"]
     positions = np.arange(len(names))
     figure = Figure(figsize=(max(8.5, 0.35 * len(names) + 3), 4), layout="constrained")
@@ -50,14 +51,14 @@ def _layers(result: penchant.Result) -> Figure:
     # alignment, with that of labels in random order
     left.errorbar(
         positions,
-        result.arrays["layer-cka"],
-        result.arrays["layer-cka-stderr"],
+        alignment.values,
+        alignment.error,
         fmt="o-",
         color=BLUE,
         capsize=2,
         label="of the layer",
     )
-    left.plot(positions, result.arrays["layer-cka-null"], "--", color=BLUE, alpha=0.6, label="null")
+    left.plot(positions, alignment.null, "--", color=BLUE, alpha=0.6, label="null")
     whole = result.quantities["cka"]
     left.axhline(whole.value, color=FAINT, linestyle=":", label="of the whole kernel")
     left.set_ylabel("alignment with the labels (CKA)")
@@ -65,13 +66,7 @@ def _layers(result: penchant.Result) -> Figure:
     legend_beside(left, fontsize=7)
 
     # how much of the kernel a layer is
-    right.bar(
-        positions,
-        result.arrays["layer-trace"],
-        yerr=result.arrays["layer-trace-stderr"],
-        color=GREEN,
-        capsize=2,
-    )
+    right.bar(positions, trace.values, yerr=trace.error, color=GREEN, capsize=2)
     right.set_ylabel("trace of the layer's kernel")
     for panel in (left, right):
         _name_layers(panel, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -41,43 +42,34 @@ def _panels(result: penchant.Result, rows: int) -> tuple[Figure, np.ndarray]:
     return figure, grid
 
 
-def _line(
-    panel: Axes,
-    result: penchant.Result,
-    name: str,
-    position: int,
-    *,
-    color: str,
-    column: int | None = None,
-    **style: Any,
-) -> None:
-    """A curve of one share along steps, with its error as a band."""
-    values = result.arrays[name][position]
-    errors = result.arrays[f"{name}-stderr"][position]
-    if column is not None:
-        values, errors = values[:, column], errors[:, column]
+def _by_share(
+    result: penchant.Result, grid: np.ndarray
+) -> Iterator[tuple[np.ndarray, dict[str, penchant.Table]]]:
+    """The panels of every share of random labels, and the tables of that share."""
+    for share, column in zip(result.options["noise_shares"], grid.T):
+        yield column, {name: table.at(share=share) for name, table in result.tables.items()}
 
-    # the band is one standard error on either side
-    steps = result.arrays["steps"]
+
+def _line(panel: Axes, table: penchant.Table, *, color: str, **style: Any) -> None:
+    """A curve along steps, with its error as a band."""
+    steps, values = table.axes["step"], table.values
     panel.plot(steps, values, color=color, **style)
-    panel.fill_between(steps, values - errors, values + errors, color=color, alpha=0.2, linewidth=0)
+    low, high = values - table.error, values + table.error
+    panel.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
 
 
 def _spectrum(result: penchant.Result) -> Figure:
     """Accuracies, eigenvalues, effective rank and trace ratios (figure 4.2)."""
     figure, grid = _panels(result, 4)
-    for position, column in enumerate(grid.T):
+    for (accuracy, eigenvalues, rank, ratios), tables in _by_share(result, grid):
         for split, style in STYLES.items():
-            accuracy, eigenvalues, rank, ratios = column
             how: dict[str, Any] = {"linestyle": style, "label": split}
-            _line(accuracy, result, f"{split}-accuracy", position, color=BLUE, **how)
-            _line(rank, result, f"{split}-effective-rank", position, color=VIOLET, **how)
+            _line(accuracy, tables[f"{split}-accuracy"], color=BLUE, **how)
+            _line(rank, tables[f"{split}-effective-rank"], color=VIOLET, **how)
             for name, colour in EIGENVALUES.items():
                 how["label"] = f"{name}, {split}"
-                _line(
-                    eigenvalues, result, f"{split}-{name}-eigenvalue", position, color=colour, **how
-                )
-            _ratios(ratios, result, split, position, style)
+                _line(eigenvalues, tables[f"{split}-{name}-eigenvalue"], color=colour, **how)
+            _lines(ratios, tables[f"{split}-trace-ratios"], "ratio", split)
         eigenvalues.set_yscale("log")
 
     # what is shown
@@ -95,32 +87,25 @@ def _spectrum(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Spectrum of the tangent kernel during training")
 
 
-def _ratios(panel: Axes, result: penchant.Result, split: str, position: int, style: str) -> None:
-    """One curve a trace ratio."""
-    shown_ratios = result.options["ratios"]
-    for number, (k, colour) in enumerate(
-        zip(shown_ratios, palette(len(shown_ratios), ordered=True))
-    ):
-        _line(
-            panel,
-            result,
-            f"{split}-trace-ratios",
-            position,
-            column=number,
-            color=colour,
-            linestyle=style,
-            label=f"T_{k}, {split}",
-        )
+def _lines(panel: Axes, table: penchant.Table, axis: str, split: str) -> None:
+    """One curve for each coordinate of an axis, from dark to light."""
+    coordinates = table.axes[axis]
+    for each, colour in zip(coordinates, palette(len(coordinates), ordered=True)):
+        label = f"T_{each}, {split}" if axis == "ratio" else str(each)
+        _line(panel, table.at(**{axis: each}), color=colour, linestyle=STYLES[split], label=label)
 
 
 def _alignment(result: penchant.Result) -> Figure:
     """Alignment of the whole kernel and of its layers (figure 4.3)."""
     figure, grid = _panels(result, 3)
-    for position, column in enumerate(grid.T):
+    for column, tables in _by_share(result, grid):
         # the whole kernel on top, its layers below
-        _whole_kernel(column[0], result, position)
+        for split, colour in (("train", BLUE), ("test", ORANGE)):
+            cka = tables[f"{split}-cka"]
+            _line(column[0], cka, color=colour, linestyle=STYLES[split], label=split)
+            _null(column[0], cka, color=colour, label=split)
         for panel, split in zip(column[1:], STYLES):
-            _layers(panel, result, split, position)
+            _lines(panel, tables[f"{split}-layer-cka"], "layer", split)
 
     # what is shown
     labels = ("CKA", "CKA of layers (train)", "CKA of layers (test)")
@@ -137,54 +122,28 @@ def _alignment(result: penchant.Result) -> Figure:
     return captioned(figure, caption, title="Alignment with the labels during training")
 
 
-def _whole_kernel(panel: Axes, result: penchant.Result, position: int) -> None:
-    """Alignment on training and test samples, with that of labels in random order."""
-    steps = result.arrays["steps"]
-    for split, colour in (("train", BLUE), ("test", ORANGE)):
-        _line(
-            panel,
-            result,
-            f"{split}-cka",
-            position,
-            color=colour,
-            linestyle=STYLES[split],
-            label=split,
-        )
-        null = result.arrays[f"{split}-cka-null"][position]
-        panel.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{split}, null")
-
-
-def _layers(panel: Axes, result: penchant.Result, split: str, position: int) -> None:
-    """One curve per layer, from dark to light."""
-    names = result.labels["layers"]
-    colours = palette(len(names), ordered=True)
-    for number, colour in enumerate(colours):
-        _line(
-            panel,
-            result,
-            f"{split}-layer-cka",
-            position,
-            column=number,
-            color=colour,
-            linestyle=STYLES[split],
-            label=names[number],
-        )
+def _null(panel: Axes, table: penchant.Table, *, color: str, label: str) -> None:
+    """The same for labels in random order."""
+    panel.plot(
+        table.axes["step"],
+        np.asarray(table.null),
+        ":",
+        color=color,
+        alpha=0.7,
+        label=f"{label}, null",
+    )
 
 
 def _difficult(result: penchant.Result) -> Figure:
     """Alignment on easy and on difficult samples, and accuracies (figure 4.4)."""
     figure, grid = _panels(result, 2)
     kinds = {"train": ("easy", BLUE), "difficult": ("difficult", RED)}
-    steps = result.arrays["steps"]
-    for position, (cka, accuracy) in enumerate(grid.T):
+    for (cka, accuracy), tables in _by_share(result, grid):
         for split, (label, colour) in kinds.items():
             how: dict[str, Any] = {"label": label, "marker": "o", "markersize": 3}
-            _line(cka, result, f"{split}-cka", position, color=colour, **how)
-            _line(accuracy, result, f"{split}-accuracy", position, color=colour, **how)
-
-            # labels in random order
-            null = result.arrays[f"{split}-cka-null"][position]
-            cka.plot(steps, null, ":", color=colour, alpha=0.7, label=f"{label}, null")
+            _line(cka, tables[f"{split}-cka"], color=colour, **how)
+            _line(accuracy, tables[f"{split}-accuracy"], color=colour, **how)
+            _null(cka, tables[f"{split}-cka"], color=colour, label=label)
 
     # what is shown
     grid[0, 0].set_ylabel("CKA")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import penchant
 import torch
-from penchant_numerics import statistics
+from penchant_numerics.statistics import varies
 from torch import Tensor
 
 from penchant_tangent.declarations.linear import Capacity
@@ -53,10 +54,23 @@ def run(options: Capacity, context: penchant.Context) -> penchant.Result:
         for name, value in shard.items():
             rows.setdefault(name, []).append(np.asarray(value))
     values = {name: np.concatenate(column) for name, column in rows.items()}
-    arrays = _arrays(values, options)
+    # every draw has test points of its own
+    others = options.grid_points - options.train
+    solutions = values.pop("solutions")
+    axes = {"draw": range(options.training_sets), "scaling": options.scalings}
+    by_draw = {name: penchant.Table(numbers, axes) for name, numbers in values.items()}
+    error = by_draw["test-error"].accuracy(over=("draw",), samples=others, shared=False)
+    bounds = {
+        name: table.mean("draw")
+        for name, table in by_draw.items()
+        if name.startswith(("bound", "error-bound", "rademacher"))
+    }
+    # solutions around their mean, one cloud per scaling
+    around = solutions - solutions.mean(0)
     return penchant.Result(
-        _quantities(values, arrays, context),
-        arrays,
+        _quantities(by_draw, error, context),
+        {"scalings": np.array(options.scalings), "solutions": around.swapaxes(0, 1)},
+        tables={"test-error": error, **bounds},
         conventions={
             "labels": f"signs of eigenvector {eigenvector}, counted from 0",
             "interpolator": "eigenvalues that are zero to rounding are left out",
@@ -199,52 +213,27 @@ def _balls(values: Tensor, vectors: Tensor, y: Tensor, signs: Tensor) -> dict[st
 # ---- over training sets
 
 
-def _arrays(values: dict[str, np.ndarray], options: Capacity) -> dict[str, Any]:
-    """Means over draws with their errors, (scalings,), and every solution."""
-    arrays: dict[str, Any] = {"scalings": np.array(options.scalings)}
-    for name, numbers in values.items():
-        if name.startswith(("bound", "error-bound", "rademacher")):
-            mean, stderr = statistics.mean_and_stderr(numbers, axis=0)
-            arrays[name] = mean
-            arrays[f"{name}-stderr"] = stderr
-
-    # every draw has test points of its own
-    others = options.grid_points - options.train
-    errors = statistics.accuracy(values["test-error"], others, shared=False, axis=0)
-    arrays["test-error"], arrays["test-error-stderr"] = errors
-
-    # around their mean, one cloud per scaling
-    solutions = values["solutions"]
-    around = solutions - solutions.mean(0)
-    arrays["solutions"] = around.swapaxes(0, 1)
-    return arrays
-
-
 def _quantities(
-    values: dict[str, np.ndarray], arrays: dict[str, Any], context: penchant.Context
+    by_draw: dict[str, penchant.Table], error: penchant.Table, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Numbers at the largest scaling, and how bounds go with the test error over scalings."""
-    last = int(np.argmax(arrays["scalings"]))
+    largest = max(context.options.scalings)
+    last = {name: table.at(scaling=largest) for name, table in by_draw.items()}
     quantities = {}
-    for name, numbers in values.items():
+    for name, table in last.items():
         if name.startswith(("bound", "error-bound", "tightness")):
-            quantities[name] = penchant.Quantity.of(numbers[:, last], over="draws")
-    ratio = values["bound-l2"][:, last] / values["bound-optimal"][:, last]
+            quantities[name] = table.mean("draw").quantity()
+    ratio = last["bound-l2"].values / last["bound-optimal"].values
     quantities["bound-ratio"] = penchant.Quantity.of(
         ratio, over="draws", null=1.0, multiplicative=True
     )
-    quantities["test-error"] = penchant.Quantity(
-        arrays["test-error"][last],
-        stderr=arrays["test-error-stderr"][last],
-        over="draws",
-        count=len(values["test-error"]),
-        df=len(values["test-error"]) - 1,
-        null=0.5,
-    )
+    of_largest = attrs.evolve(error.at(scaling=largest), over="draws", df=len(ratio) - 1, null=0.5)
+    quantities["test-error"] = of_largest.quantity()
 
     # whether larger bounds go with larger errors
     for name in NORMS:
-        order = _order(values[f"bound-{name}"], values["test-error"], context)
+        bounds = by_draw[f"bound-{name}"].values
+        order = _order(bounds, by_draw["test-error"].values, context)
         if order is not None:
             quantities[f"rank-correlation-{name}"] = order
     return quantities
@@ -256,7 +245,7 @@ def _order(
     """Rank correlation over scalings of bounds and errors (draws, scalings), mean of the draws."""
     # where nothing changes there is no order
     pairs = zip(bounds, errors)
-    vary = [statistics.varies(bound) and statistics.varies(error) for bound, error in pairs]
+    vary = [varies(bound) and varies(error) for bound, error in pairs]
     if not any(vary):
         return None
     correlation = mean_rank_correlation(

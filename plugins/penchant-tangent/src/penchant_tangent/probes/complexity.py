@@ -39,25 +39,23 @@ MARGIN = 1.0  # at which the losses of the error's bound vanish
 def run(options: Complexity, context: penchant.Context) -> penchant.Result:
     """Train every setting several times, and compare settings."""
     _check(context)
-    items = []
-    for width in range(len(options.widths)):
-        for share in range(len(options.noise_shares)):
-            items += [[width, share, number] for number in range(options.trainings)]
-    shards = list(context.map(train_and_measure, items))
-
-    # (widths, shares, trainings) by name
-    grid = (len(options.widths), len(options.noise_shares), options.trainings)
-    values = {}
-    for name in shards[0]:
-        values[name] = np.array([float(shard[name]) for shard in shards]).reshape(grid)
-    arrays: dict[str, Any] = {
-        "widths": np.array(options.widths),
-        "shares": np.array(options.noise_shares),
-        **_averages(values, len(context.data.test.labels)),
-    }
+    trained = context.tables(
+        train_and_measure,
+        width=options.widths,
+        share=options.noise_shares,
+        training=range(options.trainings),
+    )
+    tables = {name: each.mean("training") for name, each in trained.items()}
+    # all trainings have the same test samples: others would move accuracies and gaps as well
+    accuracy = tables["test-accuracy"].values
+    sampling = np.asarray(statistics.binomial_stderr(accuracy, len(context.data.test.labels)))
+    for name in ("test-accuracy", "gap"):
+        mean = tables[name]
+        tables[name] = attrs.evolve(mean, stderr=np.hypot(np.asarray(mean.error), sampling))
     return penchant.Result(
-        _quantities(arrays, context),
-        arrays,
+        _quantities(tables, context),
+        {"widths": np.array(options.widths), "shares": np.array(options.noise_shares)},
+        tables=tables,
         conventions={
             "gap": "training accuracy on the labels trained on, minus test accuracy",
             "complexity": f"tr K on {options.samples} training samples, not centred, every "
@@ -68,21 +66,6 @@ def run(options: Complexity, context: penchant.Context) -> penchant.Result:
             f"{DELTA:g}; traces are scaled to all training samples",
         },
     )
-
-
-def _averages(values: dict[str, np.ndarray], tested: int) -> dict[str, np.ndarray]:
-    """Means over trainings with their errors, (widths, shares)."""
-    averages: dict[str, np.ndarray] = {}
-    for name, numbers in values.items():
-        mean, stderr = statistics.mean_and_stderr(numbers, axis=2)
-        averages[name] = np.asarray(mean)
-        averages[f"{name}-stderr"] = np.asarray(stderr)
-
-    # all trainings have the same test samples: others would move accuracies and gaps as well
-    sampling = statistics.binomial_stderr(averages["test-accuracy"], tested)
-    for name in ("test-accuracy", "gap"):
-        averages[f"{name}-stderr"] = np.hypot(averages[f"{name}-stderr"], sampling)
-    return averages
 
 
 def _check(context: penchant.Context) -> None:
@@ -102,13 +85,13 @@ def _check(context: penchant.Context) -> None:
         )
 
 
-def train_and_measure(context: penchant.Context, item: list[int]) -> dict[str, float]:
+def train_and_measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, float]:
     """Everything about one training."""
     options = context.options
-    width, share, number = item
-    chosen = of_width(context.architecture.component, options.widths[width])
+    number = item["training"]
+    chosen = of_width(context.architecture.component, item["width"])
     network = context.scope(architecture=chosen).network(number)
-    train = _noisy(context, options.noise_shares[share], number)
+    train = _noisy(context, item["share"], number)
     first = _flat(network)
 
     # the whole way
@@ -191,13 +174,15 @@ def _warn_if_unfinished(context: penchant.Context, loss: float) -> None:
         context.warn(f"some trainings ended before their loss reached {until:g}: use more epochs")
 
 
-def _quantities(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+def _quantities(
+    tables: dict[str, penchant.Table], context: penchant.Context
+) -> dict[str, penchant.Quantity]:
     """Rank correlations over settings."""
-    gaps = arrays["gap"].ravel()
+    gaps = tables["gap"].values.ravel()
     quantities = {}
     for name in MEASURES:
         order = statistics.rank_correlation(
-            arrays[name].ravel(), gaps, generator=context.generator("order", name)
+            tables[name].values.ravel(), gaps, generator=context.generator("order", name)
         )
         quantities[f"rank-correlation-{name}"] = penchant.Quantity(
             **order.fields(), over="settings"

@@ -40,25 +40,23 @@ def run(options: SuperNat, context: penchant.Context) -> penchant.Result:
             f"features of networks need an architecture and a dataset, found only the {given[0]}"
         )
     function = fit_networks if given else fit_problem
-    shards = list(context.map(function, list(range(options.trainings))))
-
-    # (trainings, steps) by name
-    values = {}
-    for name in shards[0]:
-        if not name.startswith("eigenvalues"):
-            rows = [np.asarray(shard[name]) for shard in shards]
-            values[name] = np.stack(rows)
-    arrays: dict[str, Any] = {"steps": np.arange(options.descent_steps + 1)}
-    for name, numbers in values.items():
-        arrays[name], arrays[f"{name}-stderr"] = statistics.mean_and_stderr(numbers, axis=0)
-
+    trainings = range(options.trainings)
+    shards = list(context.map(function, list(trainings)))
+    axes = {"training": trainings, "step": range(options.descent_steps + 1)}
+    errors = {
+        name: penchant.Table([shard[name] for shard in shards], axes)
+        for name in shards[0]
+        if not name.startswith("eigenvalues")
+    }
+    arrays: dict[str, Any] = {"steps": np.array(axes["step"])}
     # features of the first training
     arrays["eigenvalues-first"] = shards[0]["eigenvalues-first"]
     arrays["eigenvalues-last"] = shards[0]["eigenvalues-last"]
     features = "tangent features of networks at initialisation" if given else "noisy linear problem"
     return penchant.Result(
-        _quantities(values),
+        _quantities(errors),
         arrays,
+        tables={name: each.mean("training") for name, each in errors.items()},
         conventions={
             "features": features,
             "noise": "projected on the noise features by phi (phi^T phi)^-1 phi^T",
@@ -141,30 +139,30 @@ def _both(fit: Fit, test_errors: Any, options: SuperNat) -> dict[str, Tensor]:
     return arrays
 
 
-def _quantities(values: dict[str, np.ndarray]) -> dict[str, penchant.Quantity]:
-    """The end and the best of every training, and what the two ways differ by."""
-    descent = values["test-error-gradient-descent"]
-    supernat = values["test-error-supernat"]
-    ends = {"final": (descent[:, -1], supernat[:, -1]), "lowest": (descent.min(1), supernat.min(1))}
-    quantities = {}
+def _quantities(errors: dict[str, penchant.Table]) -> dict[str, penchant.Quantity]:
+    """Of errors (training, step): their end and their best, and what the two ways differ by."""
+    ways = [errors[f"test-error-{method}"] for method in METHODS]
+    last = ways[0].axes["step"][-1]
+    final = [way.at(step=last) for way in ways]
+    lowest = [way.reduced(np.min, "step") for way in ways]
     # both begin at zero
-    before = float(descent[:, 0].mean())
-    for name, (first, second) in ends.items():
-        for method, errors in zip(METHODS, (first, second)):
-            quantities[f"{name}-error-{method}"] = penchant.Quantity.of(
-                errors, over="trainings", null=before
-            )
-        difference = penchant.Quantity.of(second - first, over="trainings", null=0.0)
-        quantities[f"{name}-difference"] = difference
+    before = float(ways[0].at(step=0).values.mean())
+    quantities = {}
+    for name, both in (("final", final), ("lowest", lowest)):
+        for method, each in zip(METHODS, both):
+            mean = each.mean("training", null=before)
+            quantities[f"{name}-error-{method}"] = mean.quantity()
+        difference = both[1].minus(both[0]).mean("training", null=0.0)
+        quantities[f"{name}-difference"] = difference.quantity()
 
     # how often it ends better
-    better = supernat[:, -1] < descent[:, -1]
+    better = final[1].values < final[0].values
     wins = float(better.mean())
     quantities["wins"] = penchant.Quantity(
         wins,
-        stderr=statistics.binomial_stderr(wins, len(descent)),
+        stderr=statistics.binomial_stderr(wins, len(better)),
         over="trainings",
-        count=len(descent),
+        count=len(better),
         null=0.5,
     )
     return quantities

@@ -185,8 +185,8 @@ def _quantities(
     shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Ratios and shares at every evaluation, over trainings."""
-    values = _stacked(shards, "eigenvalues")
-    shares = _stacked(shards, "shares")
+    values = np.stack([shard["eigenvalues"] for shard in shards])
+    shares = np.stack([shard["shares"] for shard in shards])
     samples = len(context.data.train.labels)
     null = random_label_share(values.shape[2], samples)
     quantities = {}
@@ -205,7 +205,7 @@ def _quantities(
     errors = [float(shard["speed-error"]) for shard in shards]
     quantities["speed-error"] = penchant.Quantity.of(errors, over="trainings")
     if np.prod(context.data.shape) == 1:
-        functions = _stacked(shards, "eigenfunctions")[:, 0]
+        functions = np.stack([shard["eigenfunctions"][0] for shard in shards])
         quantities["frequency-correlation"] = _order(functions, context)
     return quantities
 
@@ -220,14 +220,6 @@ def random_label_share(functions: int, samples: int) -> dict[str, float]:
     mean = min(1.0, functions / (samples - 1))
     variance = 2 * mean * (1 - mean) / (samples + 1)
     return {"null": mean, "null_spread": variance**0.5}
-
-
-def _stacked(shards: list[dict[str, Any]], name: str) -> np.ndarray:
-    """Values of all trainings, (trainings, ...)."""
-    values = []
-    for shard in shards:
-        values.append(np.asarray(shard[name]))
-    return np.stack(values)
 
 
 def _order(functions: np.ndarray, context: penchant.Context) -> penchant.Quantity:

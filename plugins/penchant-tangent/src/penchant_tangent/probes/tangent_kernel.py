@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import penchant
 from penchant_numerics.kernel_alignment import centre
 from penchant_numerics.spectra import trace_ratios
@@ -63,8 +62,6 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
         "time-constants": time_constants(summary.eigenvalues),
     }
 
-    # its layers
-    arrays |= _layers(kernels, goal, options)
     if options.store_kernel:
         available = len(split.labels)
         generator = context.generator("samples")
@@ -74,6 +71,7 @@ def run(options: TangentKernel, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
+        tables=_layers(kernels, goal, options),
         conventions=kernel_conventions(options.centring, len(goal), samples.labels),
         missing=("time-constants",),
         labels={"layers": tuple(kernels)},
@@ -125,7 +123,7 @@ def _nulls(K: Tensor, orders: Tensor, summary: Summary, centring: str) -> dict[s
 
 def _layers(
     kernels: dict[str, Tensor], goal: Tensor, options: TangentKernel
-) -> dict[str, np.ndarray]:
+) -> dict[str, penchant.Table]:
     """Alignment and trace of every layer's kernel."""
     layers = summarise_layers(kernels, goal, centring=options.centring, groups=options.groups)
     # labels in random order are independent of every layer
@@ -134,10 +132,9 @@ def _layers(
     for K in kernels.values():
         centred = centre(K.double(), outputs=goal.shape[1], centring=options.centring)
         nulls.append(expected_alignment(centred, dealt))
-    return {
-        "layer-cka": layers.cka,
-        "layer-cka-stderr": layers.cka_stderr,
-        "layer-cka-null": np.array(nulls),
-        "layer-trace": layers.trace,
-        "layer-trace-stderr": layers.trace_stderr,
-    }
+    axes = {"layer": list(kernels)}
+    alignments = penchant.Table(
+        layers.cka, axes, stderr=layers.cka_stderr, null=nulls, over="samples"
+    )
+    traces = penchant.Table(layers.trace, axes, stderr=layers.trace_stderr, over="samples")
+    return {"layer-cka": alignments, "layer-trace": traces}

@@ -39,6 +39,7 @@ from penchant_tangent.shared.training_samples import Mixture, mixture
 
 SMALLEST_BATCH = 4  # samples of the smallest batch, as the option says
 ANSWERS = "answers"  # as many independent ones as the positions of sequences are worth
+BATCHES = "batches of samples"  # repetitions along a trajectory
 Numbers = dict[str, Any]
 
 
@@ -50,22 +51,14 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
     followed = context.network_kind == "trajectory"
     if followed:
         _refuse_other_labels(options)
-    items = []
-    for position in range(len(options.noise_shares)):
-        items += [[position, number] for number in range(options.trainings)]
-    shards = list(context.map(follow if followed else train_and_evaluate, items))
-
-    # (shares, trainings, evaluations, ...) by name
-    shares = len(options.noise_shares)
-    values = {}
-    for name in shards[0]:
-        rows = np.stack([np.asarray(shard[name]) for shard in shards])
-        values[name] = rows.reshape(shares, options.trainings, *rows.shape[1:])
-
-    # means, errors and quantities
     steps = _steps(options, context)
-    quantities = _quantities(values, options, context)
-    arrays = {"steps": np.array(steps), **_averages(values, context)}
+    layers = layer_names(context)
+    tables = context.tables(
+        follow if followed else train_and_evaluate,
+        inside={"step": steps, "ratio": options.ratios, "layer": layers},
+        share=options.noise_shares,
+        training=range(options.trainings),
+    )
     size = options.samples
     if followed:
         size = _batch_size(context.data.train, context)
@@ -76,8 +69,13 @@ def run(options: TangentTraining, context: penchant.Context) -> penchant.Result:
         conventions["early stop"] = (
             "a training that stops early stays as it is at later evaluations"
         )
-    names = tuple(layer_names(context))
-    return penchant.Result(quantities, arrays, conventions=conventions, labels={"layers": names})
+    return penchant.Result(
+        _quantities(tables, options, context),
+        {"steps": np.array(steps)},
+        tables=_averages(tables, context),
+        conventions=conventions,
+        labels={"layers": tuple(layers)},
+    )
 
 
 def layer_names(context: penchant.Context) -> list[str]:
@@ -119,11 +117,11 @@ def _steps(options: TangentTraining, context: penchant.Context) -> list[int]:
     return steps
 
 
-def train_and_evaluate(context: penchant.Context, item: list[int]) -> Numbers:
+def train_and_evaluate(context: penchant.Context, item: dict[str, Any]) -> Numbers:
     """Numbers (evaluations, ...) along one training, by name."""
     options = context.options
-    position, number = item
-    samples = mixture(options, context, options.noise_shares[position], number)
+    number = item["training"]
+    samples = mixture(options, context, item["share"], number)
     batches = _batches(samples, options, context, number)
     trained = context.train(
         context.network(number),
@@ -141,12 +139,11 @@ def train_and_evaluate(context: penchant.Context, item: list[int]) -> Numbers:
     return _stacked(evaluations)
 
 
-def follow(context: penchant.Context, item: list[int]) -> Numbers:
+def follow(context: penchant.Context, item: dict[str, Any]) -> Numbers:
     """Numbers (evaluations, ...) along the user's training, on batches of this number."""
     options = context.options
-    _, number = item
     samples = mixture(options, context, 0.0, 0)
-    batches = _batches(samples, options, context, number)
+    batches = _batches(samples, options, context, item["training"])
     evaluations = []
     for _, network in context.trained(options.eval_steps):
         evaluations.append(evaluation(network, batches, samples, context))
@@ -264,35 +261,39 @@ def _centred(K: torch.Tensor, options: TangentTraining, outputs: int) -> torch.T
 # ---- over trainings
 
 
-def _averages(values: dict[str, np.ndarray], context: penchant.Context) -> dict[str, np.ndarray]:
-    """Means over trainings with their errors, (shares, evaluations, ...)."""
-    averages: dict[str, np.ndarray] = {}
-    for name, numbers in values.items():
-        if name.endswith(ANSWERS):
+def _averages(
+    tables: dict[str, penchant.Table], context: penchant.Context
+) -> dict[str, penchant.Table]:
+    """Means over trainings with their errors, (share, step, ...)."""
+    averages = {}
+    for name, table in tables.items():
+        if name.endswith((ANSWERS, "-null")):
             continue
-        mean, stderr = statistics.mean_and_stderr(numbers, axis=1)
-        if name == "test-accuracy":
-            mean, stderr = _test_accuracies(values, context.data.test.labels)
-        averages[name] = np.asarray(mean)
+        averages[name] = table.mean("training")
         # the null of an alignment is exact, and has no error to speak of
-        if not name.endswith("-null"):
-            averages[f"{name}-stderr"] = np.asarray(stderr)
+        if f"{name}-null" in tables:
+            null = tables[f"{name}-null"].mean("training").values
+            averages[name] = attrs.evolve(averages[name], null=null)
+    stderr = _test_accuracy_errors(tables, context.data.test.labels)
+    averages["test-accuracy"] = attrs.evolve(averages["test-accuracy"], stderr=stderr)
+    if context.network_kind == "trajectory":
+        return {name: attrs.evolve(each, over=BATCHES) for name, each in averages.items()}
     return averages
 
 
 def _quantities(
-    values: dict[str, np.ndarray], options: TangentTraining, context: penchant.Context
+    tables: dict[str, penchant.Table], options: TangentTraining, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Beginning and end of the trainings, share by share."""
     quantities = {}
-    for position, share in enumerate(options.noise_shares):
-        own = {name: numbers[position] for name, numbers in values.items()}
+    for share in options.noise_shares:
+        own = {name: table.at(share=share).values for name, table in tables.items()}
         of_share = _of_a_share(own, context)
         for name, quantity in of_share.items():
             quantities[f"{name}-{share:g}"] = quantity
 
     # whether training adds less alignment as shares rise
-    above = values["train-cka"] - values["train-cka-null"]
+    above = tables["train-cka"].values - tables["train-cka-null"].values
     gained = above[:, :, -1] - above[:, :, 0]
     if statistics.varies(options.noise_shares) and statistics.varies(gained):
         quantities["rank-correlation"] = _order(gained, options, context)
@@ -336,7 +337,7 @@ def _over_batches(quantity: penchant.Quantity) -> penchant.Quantity:
     """The same number, whose spread over repetitions is that over batches."""
     if quantity.over != "trainings":
         return quantity
-    return attrs.evolve(quantity, over="batches of samples")
+    return attrs.evolve(quantity, over=BATCHES)
 
 
 def _measured_null(values: np.ndarray) -> dict[str, Any]:
@@ -386,20 +387,18 @@ def _answers(
     return round(values[name][..., evaluation].mean()) if name in values else len(labels)
 
 
-def _test_accuracies(
-    values: Mapping[str, np.ndarray], labels: torch.Tensor
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means over trainings, (shares, evaluations), and their errors."""
-    accuracies = values["test-accuracy"]
+def _test_accuracy_errors(tables: dict[str, penchant.Table], labels: torch.Tensor) -> Any:
+    """Errors of test accuracies over trainings and samples, (share, step)."""
+    accuracies = tables["test-accuracy"]
     if not are_sequences(labels):
-        mean, stderr = statistics.accuracy(accuracies, len(labels), axis=1)
-        return np.asarray(mean), np.asarray(stderr)
-    columns = []
-    for number in range(accuracies.shape[-1]):
+        return accuracies.accuracy(over=("training",), samples=len(labels)).error
+    values = {name: table.values for name, table in tables.items()}
+    errors: list[Any] = []
+    for number, step in enumerate(accuracies.axes["step"]):
         count = _answers(values, "test", labels, number)
-        columns.append(statistics.accuracy(accuracies[..., number], count, axis=1))
-    means, errors = zip(*columns)
-    return np.stack(means, -1), np.stack(errors, -1)
+        at_step = accuracies.at(step=step)
+        errors.append(at_step.accuracy(over=("training",), samples=count).error)
+    return np.stack(errors, -1)
 
 
 def _train_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> penchant.Quantity:
