@@ -150,6 +150,10 @@ def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
         return value
     import numpy as np
 
+    # A tensor, which numpy converts with a warning only.
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (value if value.is_complex() else value.double()).numpy()
     # numpy would drop the imaginary part with no more than a warning.
     if np.iscomplexobj(cast("ArrayLike", value)):
         raise Error(f"{name} must hold real numbers, found complex ones")
