@@ -46,13 +46,13 @@ def _rows(name: str, array: ArrayLike) -> int:
     shape = np.shape(array)
     if not shape:
         raise ValueError(f"{name!r} must have a row for each sample, found one number")
-    return shape[0]
+    return int(shape[0])
 
 
 def _check_ids(counts: Mapping[str, int], ids: Mapping[str, np.ndarray]) -> None:
     if ids.keys() != counts.keys():
-        expected, found = (", ".join(map(repr, each)) for each in (counts, ids))
-        raise ValueError(f"sample ids must be given of {expected}, found those of {found}")
+        expected, given = (", ".join(map(repr, each)) for each in (counts, ids))
+        raise ValueError(f"sample ids must be given of {expected}, found those of {given}")
     for name, own in ids.items():
         if own.shape != (counts[name],):
             raise ValueError(

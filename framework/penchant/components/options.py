@@ -155,10 +155,8 @@ def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
         return value
     import numpy as np
 
-    # A tensor, which numpy converts with a warning only.
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = (value if value.is_complex() else value.double()).numpy()
+        value = _of_tensor(value)
     # numpy would drop the imaginary part with no more than a warning.
     if np.iscomplexobj(cast("ArrayLike", value)):
         raise Error(f"{name} must hold real numbers, found complex ones")
@@ -171,6 +169,12 @@ def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
     if bad:
         raise Error(f"{name} must be finite, found {bad} values that are not")
     return array
+
+
+def _of_tensor(tensor: Any) -> Any:
+    """A tensor on the host, which numpy itself converts with a warning."""
+    on_host = tensor.detach().cpu()
+    return (on_host if on_host.is_complex() else on_host.double()).numpy()
 
 
 def _as_arrays(value: object, name: str) -> dict[str, Any] | str | None:

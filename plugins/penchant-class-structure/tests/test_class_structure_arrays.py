@@ -35,7 +35,7 @@ def test_features_give_what_their_network_gives(dtype):
         "neural-collapse",
         features=features,
         labels=labels,
-        classifier=weight,
+        classifier_weights=weight,
         dtype=str(dtype).removeprefix("torch."),
         permutations=5,
     )
@@ -63,7 +63,7 @@ def measured(features, labels, **options):
 def test_a_simplex_has_collapsed():
     means = np.eye(4) - 1 / 4
     labels = np.arange(80) % 4
-    result = measured(means[labels] + 5, labels, classifier=3 * means, dtype="float64")
+    result = measured(means[labels] + 5, labels, classifier_weights=3 * means, dtype="float64")
     for name in (*NAMES, "nc3", "nc2-simplex-classifier"):
         assert result.quantities[name].value == pytest.approx(0, abs=1e-12)
     assert result.quantities["nc1"].null > 1
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused():
     refused("found features alone", labels=None)
     refused("found labels alone", features=None)
     refused(r"2 to 2048 features for 3 classes, found the shape \(60, 1\)", features=rows[:, :1])
-    refused(r"\(3, 5\), found \(2, 5\)", classifier=np.ones((2, 5)))
+    refused(r"\(3, 5\), found \(2, 5\)", classifier_weights=np.ones((2, 5)))
     refused("none of class 1", labels=2 * (np.arange(60) % 2))
     ids = {"features": np.arange(60), "labels": np.arange(60)[::-1]}
     refused("of which 60 differ", sample_ids=ids)

@@ -114,7 +114,7 @@ def test_planes_grids_outputs_and_values_give_the_same(tmp_path):
     # a grid of points, with the target's values
     x = torch.arange(32, dtype=torch.float64) / 32
     points = torch.stack([x, torch.full_like(x, 0.3)], 1)
-    grid = learning(network, 2, outputs=2, grid=points, target_values=two(points))
+    grid = learning(network, 2, outputs=2, coordinates=points, target_values=two(points))
     np.testing.assert_allclose(grid.arrays["learnt-share"][0], expected, rtol=0, atol=1e-12)
     # in a plane without a window, waves along the first input have others across it
     plane = learning(network, 2, outputs=2, target_function=two, grid_points=16)
@@ -345,12 +345,15 @@ def test_what_does_not_fit_is_refused():
     refused(r"lowest and the highest value of 1 inputs, \(2, 1\)", corners=[[0.0, 1.0]])
     refused("along must be 1 to 3 different inputs of 0..0, found", along=[1])
     refused(
-        r"points \(N_1, ..., 1\) along 1 to 3 axes, found the shape \(8, 2\)", grid=np.ones((8, 2))
+        r"points \(N_1, ..., 1\) along 1 to 3 axes, found the shape \(8, 2\)",
+        coordinates=np.ones((8, 2)),
     )
-    refused("found corners or along", grid=np.ones((16, 1)), along=[0])
+    refused("found corners or along", coordinates=np.ones((16, 1)), along=[0])
     refused("at most 7 for 16 points, found 8", frequencies=[1, 8], grid_points=16)
-    refused("found no grid", target_values=np.ones(64))
-    refused(r"finite values on \(64,\) points", grid=np.ones((64, 1)), target_values=np.ones(63))
+    refused("found no coordinates", target_values=np.ones(64))
+    refused(
+        r"finite values on \(64,\) points", coordinates=np.ones((64, 1)), target_values=np.ones(63)
+    )
     refused("a value for each of 64 points", target_function=lambda x: x[:5])
     refused(
         "as many outputs, found 1 and 2",

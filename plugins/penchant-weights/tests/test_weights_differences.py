@@ -297,3 +297,20 @@ def test_factors_without_a_configuration_are_not_scaled(tmp_path, base):
     assert any("are not scaled" in text for text in result.warnings)
     expected = np.linalg.svd((normal(40, 2) @ normal(2, 30)).numpy(), compute_uv=False)[0]
     assert result.arrays["singular-values"][0, 0] == pytest.approx(expected)
+
+
+class _Opener:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_no_object_of_a_base_or_an_adapter_is_made(tmp_path, base):
+    trace = tmp_path / "trace"
+    torch.save({"a.weight": normal(40, 30), "x": _Opener(trace)}, tmp_path / "bad.pt")
+    for paths in ((tmp_path / "bad.pt", base), (base, tmp_path / "bad.pt")):
+        with pytest.raises(penchant.Error, match="bad.pt cannot be read as a checkpoint"):
+            measured(*paths)
+    assert not trace.exists()

@@ -27,7 +27,7 @@ class NeuralCollapse(penchant.Probe):
 
     Arrays can stand for the network: `features` of one layer or of several by name, and `labels`.
     The last of them counts as the last layer. NC1 and NC2 need no more; NC3 and the numbers of the
-    classifier need its weights, `classifier`. NC4 and the accuracy need a network.
+    classifier need its weights, `classifier_weights`. NC4 and the accuracy need a network.
 
     When not to trust it: in many dimensions class means are close to a simplex whatever they are
     (compare with `nc2-simplex-isotropic`). NC1 is small also where few samples of a class are
@@ -106,7 +106,7 @@ class NeuralCollapse(penchant.Probe):
         arrays=True,
     )
     labels: Any = penchant.option(None, "classes 0, 1, ... of the rows of features", array=True)
-    classifier: Any = penchant.option(
+    classifier_weights: Any = penchant.option(
         None, "weights (classes, features) of the last layer, beside features", array=True
     )
     sample_ids: Any = penchant.option(
@@ -130,9 +130,9 @@ class NeuralCollapse(penchant.Probe):
 
     def __attrs_post_init__(self) -> None:
         if (self.features is None) != (self.labels is None):
-            found = "features alone" if self.labels is None else "labels alone"
-            raise penchant.Error(f"features and labels go together, found {found}")
-        beside = {"classifier": self.classifier, "sample_ids": self.sample_ids}
+            given = "features alone" if self.labels is None else "labels alone"
+            raise penchant.Error(f"features and labels go together, found {given}")
+        beside = {"classifier_weights": self.classifier_weights, "sample_ids": self.sample_ids}
         for name, value in beside.items():
             if value is not None and self.features is None:
                 raise penchant.Error(f"{name} goes with features, found none")

@@ -53,9 +53,9 @@ def _check_width(name: str, array: Tensor, classes: int, options: NeuralCollapse
 
 def _classifier(options: NeuralCollapse, last: Tensor, classes: int) -> Tensor | None:
     """The classifier's weights, which multiply the last of the arrays."""
-    if options.classifier is None:
+    if options.classifier_weights is None:
         return None
-    weight = torch.as_tensor(options.classifier, device="cpu", dtype=torch.float64)
+    weight = torch.as_tensor(options.classifier_weights, device="cpu", dtype=torch.float64)
     expected = (classes, last.shape[1])
     if tuple(weight.shape) != expected:
         raise penchant.Error(

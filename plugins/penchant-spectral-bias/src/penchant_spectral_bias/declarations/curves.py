@@ -55,7 +55,7 @@ class _OfOwn(_OnCurve):
         "at most two, else the first",
         at_least=0,
     )
-    grid: Any = penchant.option(
+    coordinates: Any = penchant.option(
         None, "own network: points (N, inputs) or (N_1, N_2, inputs) of one's own", array=True
     )
     grid_points: int = penchant.option(64, "own network: points along each axis", at_least=8)
@@ -71,7 +71,7 @@ class _OfOwn(_OnCurve):
         target=True,
     )
     target_values: Any = penchant.option(
-        None, "own network: values of its target on the points of grid", array=True
+        None, "own network: values of its target at its coordinates", array=True
     )
 
 

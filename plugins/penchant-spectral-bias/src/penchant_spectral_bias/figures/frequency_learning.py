@@ -72,6 +72,8 @@ def _spectrum(result: penchant.Result) -> Figure:
         ("spectrum", BLUE, "-", "network"),
         ("spectrum-null", ORANGE, "--", "weights in random order"),
     ):
+        if name not in result.arrays:
+            continue
         # what is zero to rounding has no place on the axis
         values = np.maximum(result.arrays[name], 1e-14)
         axes.plot(bands, values, style, color=colour, label=label)

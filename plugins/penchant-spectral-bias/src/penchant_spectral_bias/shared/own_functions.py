@@ -16,7 +16,7 @@ from penchant_spectral_bias.numerics.band_spectra import highest_band, transform
 
 MOST_AXES = 3
 _ALIASED = 0.05  # of the energy in the upper quarter of the bands: what more points may move
-OWN = ("corners", "along", "grid", "target_function", "target_values")
+OWN = ("corners", "along", "coordinates", "target_function", "target_values")
 
 
 class Grid(NamedTuple):
@@ -41,7 +41,7 @@ class Grid(NamedTuple):
 
 
 def refuse_own_options(options: Any) -> None:
-    """Refuse options of the user's own networks where networks are drawn."""
+    """Refuse options of the user's own networks where there are none."""
     given = [name for name in OWN if getattr(options, name) is not None]
     if given:
         raise penchant.Error(
@@ -53,9 +53,11 @@ def refuse_own_options(options: Any) -> None:
 def grid_of(options: Any, context: penchant.Context) -> Grid:
     """The points of the options, on the device."""
     inputs = math.prod(context.architecture.shape)
-    if options.grid is not None:
+    if options.coordinates is not None:
         if options.corners is not None or options.along is not None:
-            raise penchant.Error("a grid has its own points, found corners or along beside it")
+            raise penchant.Error(
+                "coordinates are points already, found corners or along beside them"
+            )
         points = _given(options, context, inputs)
     else:
         points = _in_box(options, context, inputs)
@@ -70,11 +72,11 @@ def grid_of(options: Any, context: penchant.Context) -> Grid:
 
 
 def _given(options: Any, context: penchant.Context, inputs: int) -> Tensor:
-    points = torch.as_tensor(options.grid, device=context.device, dtype=context.dtype)
+    points = torch.as_tensor(options.coordinates, device=context.device, dtype=context.dtype)
     if not 2 <= points.ndim <= MOST_AXES + 1 or points.shape[-1] != inputs:
         raise penchant.Error(
-            f"grid must be points (N_1, ..., {inputs}) along 1 to {MOST_AXES} axes, found the "
-            f"shape {tuple(points.shape)}"
+            f"coordinates must be points (N_1, ..., {inputs}) along 1 to {MOST_AXES} axes, found "
+            f"the shape {tuple(points.shape)}"
         )
     return points[None]
 
@@ -133,8 +135,8 @@ def target_on(options: Any, grid: Grid, context: penchant.Context) -> Tensor | N
     if options.target_function is not None and options.target_values is not None:
         raise penchant.Error("a target has a function or values, found both")
     if options.target_values is not None:
-        if options.grid is None:
-            raise penchant.Error("target_values belong to the points of grid, found no grid")
+        if options.coordinates is None:
+            raise penchant.Error("target_values belong to points, found no coordinates")
         values = torch.as_tensor(options.target_values, device=context.device)
         values = values[None]
     elif options.target_function is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.statistics import jackknife, null_of
+from penchant_numerics.statistics import NO_NULL, jackknife, null_of
 from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.numerics.band_spectra import band_products, highest_band, mean_band
@@ -125,21 +125,16 @@ def _spectra(states: _States, grid: Grid, options: Any, context: penchant.Contex
         others = own.sum(0) - own  # with each slice left out
         stderr = jackknife(mean_band(others, numbers).tolist())
     warn_where_aliased(own.sum(0), context)
-    quantity = penchant.Quantity(
-        value,
-        stderr=stderr,
-        exact=stderr is None,
-        over="slices",
-        count=grid.slices,
-        df=None if stderr is None else grid.slices - 1,
-        **(null_of(varying, value=value) if len(varying) > 1 else {}),
-    )
-    null = torch.stack([each / each.sum() for each in draws if float(each.sum()) > 0])
-    arrays = {
-        "bands": numbers.cpu(),
-        "spectrum": (own.sum(0) / own.sum()).cpu(),
-        "spectrum-null": null.mean(0).cpu(),
-    }
+    null_fields = null_of(varying, value=value) if len(varying) > 1 else NO_NULL
+    if stderr is None:
+        quantity = penchant.Quantity(value, exact=True, **null_fields)
+    else:
+        about = {"over": "slices", "count": grid.slices, "df": grid.slices - 1}
+        quantity = penchant.Quantity(value, stderr=stderr, **about, **null_fields)
+    arrays = {"bands": numbers.cpu(), "spectrum": (own.sum(0) / own.sum()).cpu()}
+    shares = [each / each.sum() for each in draws if float(each.sum()) > 0]
+    if shares:
+        arrays["spectrum-null"] = torch.stack(shares).mean(0).cpu()
     return _Spectra(arrays, quantity)
 
 
@@ -162,19 +157,21 @@ def _compared(
     bands = list(options.frequencies)
     of_target = band_products(T, T, grid.axes, bands)
     strength = of_target.sum(0)
-    kept = strength > _WEAK * strength.max()
-    if not bool(kept.any()):
+    strong = strength > _WEAK * strength.max()
+    if not bool(strong.any()):
         raise penchant.Error(f"the target has none of the frequencies {bands}")
-    if not bool(kept.all()):
-        absent = [str(band) for band, is_there in zip(bands, kept.tolist()) if not is_there]
+    if not bool(strong.all()):
+        absent = [str(band) for band, is_there in zip(bands, strong.tolist()) if not is_there]
         context.warn(f"left out, because the target lacks them: frequencies {', '.join(absent)}")
-        bands = [band for band, is_there in zip(bands, kept.tolist()) if is_there]
+        bands = [band for band, is_there in zip(bands, strong.tolist()) if is_there]
     products, energies = [], []
     for functions in states.functions:
         F = spectrum_of(functions, grid, options)
         products.append(band_products(F, T, grid.axes, bands))
         energies.append(band_products(F, F, grid.axes, bands))
-    return _Compared(bands, torch.stack(products, 1), torch.stack(energies, 1), of_target[:, kept])
+    return _Compared(
+        bands, torch.stack(products, 1), torch.stack(energies, 1), of_target[:, strong]
+    )
 
 
 def _learnt(

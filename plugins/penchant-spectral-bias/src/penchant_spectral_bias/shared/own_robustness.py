@@ -40,13 +40,13 @@ def robustness_of_own(options: Any, context: penchant.Context) -> penchant.Resul
     mixed = []
     for number in range(options.slices):
         # a grid of all inputs is the same in every slice
-        place = Grid(grid.points[number % grid.slices][None])
-        amplitude, moved = _relative(network, place, number, options, context)
+        line = Grid(grid.points[number % grid.slices][None])
+        amplitude, moved = _relative(network, line, number, options, context)
         _check_amplitudes(amplitude, values, options)
         own.append(amplitude)
         relative.append(moved)
         control = mixed_weights(network, context.generator("mixed", number))
-        mixed.append(_relative(control, place, number, options, context)[1][0])
+        mixed.append(_relative(control, line, number, options, context)[1][0])
     relatives, controls = torch.stack(relative), torch.stack(mixed)
     axes = {"slice": range(options.slices), "delta": options.deltas}
     both = {**axes, "frequency": options.frequencies}
@@ -92,7 +92,7 @@ def robustness_of_own(options: Any, context: penchant.Context) -> penchant.Resul
 
 
 def _relative(
-    network: nn.Module, place: Grid, number: int, options: Any, context: penchant.Context
+    network: nn.Module, line: Grid, number: int, options: Any, context: penchant.Context
 ) -> tuple[Tensor, Tensor]:
     """Amplitudes (frequencies,), and what moved networks have of them (3, deltas, frequencies)."""
 
@@ -100,20 +100,20 @@ def _relative(
         return context.generator("perturbation", number, index)
 
     def amplitudes(values: Tensor) -> Tensor:
-        transform = spectrum_of(values, place, options)
-        energies = band_products(transform, transform, place.axes, options.frequencies)
+        transform = spectrum_of(values, line, options)
+        energies = band_products(transform, transform, line.axes, options.frequencies)
         # rounding may make nothing negative
         return energies.clamp(min=0).sqrt()
 
-    points = place.points.reshape(-1, *context.architecture.shape)
+    points = line.points.reshape(-1, *context.architecture.shape)
     moved = perturbed_outputs(
         network, points, options.deltas, directions, options.perturbations, every=True
     )
-    functions = moved.double().reshape(*moved.shape[:2], *place.counts, -1)
+    functions = moved.double().reshape(*moved.shape[:2], *line.counts, -1)
     mean = functions.mean(0)
     count = len(functions)
     squares = amplitudes(functions - mean).square().sum(0) / (count * (count - 1))
-    unmoved = amplitudes(values_on(network, place, context)[0])
+    unmoved = amplitudes(values_on(network, line, context)[0])
     kinds = torch.stack([amplitudes(mean), amplitudes(functions).mean(0), squares.sqrt()])
     return unmoved, kinds / unmoved
 

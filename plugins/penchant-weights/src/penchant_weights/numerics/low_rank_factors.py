@@ -52,15 +52,15 @@ def multiplied_out(
                 f"{name} belongs to a variant of LoRA whose difference is not a product of two "
                 "factors: merge the adapter into the network, and give the merged file"
             )
-        found = _FACTOR.fullmatch(name)
-        if found is None:
+        factor = _FACTOR.fullmatch(name)
+        if factor is None:
             own = _SAVED_WHOLE.sub(".", name)
             whole[own.removeprefix(_PREFIX)] = tensor
         elif not name.endswith(_BIAS):
-            key = found["module"].removeprefix(_PREFIX), bool(found["embedding"])
-            if found["which"] in pairs.setdefault(key, {}):
+            key = factor["module"].removeprefix(_PREFIX), bool(factor["embedding"])
+            if factor["which"] in pairs.setdefault(key, {}):
                 raise ValueError(f"{key[0]} has several adapters, expected one: keep one in a file")
-            pairs[key][found["which"]] = tensor
+            pairs[key][factor["which"]] = tensor
     products = {}
     for (module, of_embedding), factors in pairs.items():
         if len(factors) != 2:

@@ -48,11 +48,11 @@ def tensors_by_name(path: Path) -> dict[str, StoredTensor]:
     Args:
         path: A file, an index, or a folder with either.
     """
-    found: dict[str, StoredTensor] = {}
+    stored: dict[str, StoredTensor] = {}
     for file in stored_files(path):
         of_file = _lazy_safetensors(file) if file.suffix == ".safetensors" else _lazy_torch(file)
-        found |= of_file
-    return found
+        stored |= of_file
+    return stored
 
 
 def _of_safetensors(file: Path) -> Iterator[tuple[str, Tensor]]:
@@ -66,7 +66,7 @@ def _of_safetensors(file: Path) -> Iterator[tuple[str, Tensor]]:
 def _lazy_safetensors(file: Path) -> dict[str, StoredTensor]:
     from safetensors import SafetensorError, safe_open
 
-    found = {}
+    stored = {}
     try:
         with safe_open(file, framework="pt", device="cpu") as tensors:
             for name in tensors.keys():  # noqa: SIM118 (it is no dict)
@@ -74,10 +74,10 @@ def _lazy_safetensors(file: Path) -> dict[str, StoredTensor]:
                 # F32, F8_E4M3, BF16 and so on
                 is_float = described.get_dtype().removeprefix("B").startswith("F")
                 read = functools.partial(_read_safetensors, file, name)
-                found[name] = StoredTensor(tuple(described.get_shape()), is_float, read)
+                stored[name] = StoredTensor(tuple(described.get_shape()), is_float, read)
     except SafetensorError as error:
         raise ValueError(f"{file} cannot be read as a checkpoint: {error}") from None
-    return found
+    return stored
 
 
 def _read_safetensors(file: Path, name: str) -> Tensor:

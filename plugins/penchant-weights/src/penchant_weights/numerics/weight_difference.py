@@ -102,7 +102,8 @@ def random_direction(difference: Tensor, *, generator: Generator) -> Tensor:
     normal = torch.randn(
         difference.shape, generator=generator, dtype=difference.dtype, device="cpu"
     )
-    return normal * (difference.norm() / normal.norm())
+    scaled: Tensor = normal * (difference.norm() / normal.norm())
+    return scaled
 
 
 class Base(NamedTuple):

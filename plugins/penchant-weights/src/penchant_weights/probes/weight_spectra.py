@@ -89,9 +89,9 @@ def _check_given(options: WeightSpectra, context: penchant.Context) -> None:
         "a matrix": options.matrix is not None,
         "an architecture": context.has("architecture"),
     }
-    found = [name for name, is_given in given.items() if is_given]
-    if len(found) != 1:
-        listed = {0: "neither", 2: f"both ({' and '.join(found)})"}.get(len(found), "all three")
+    named = [name for name, is_given in given.items() if is_given]
+    if len(named) != 1:
+        listed = {0: "neither", 2: f"both ({' and '.join(named)})"}.get(len(named), "all three")
         raise penchant.Error(
             f"weight-spectra takes a file, a matrix or an architecture, found {listed}"
         )
@@ -254,8 +254,8 @@ def _add_difference(
     draws = []
     for _ in range(options.shuffles):
         random = random_direction(difference, generator=generator)
-        drawn = spectrum(random)
-        draws.append({**drawn.values, **base.compared(random, float(drawn.singular_values[0]))})
+        sampled = spectrum(random)
+        draws.append({**sampled.values, **base.compared(random, float(sampled.singular_values[0]))})
     layers.names.append(name)
     layers.spectra.append(own)
     layers.norms.append(float(difference.norm() / before.norm()))
