@@ -129,8 +129,10 @@ def _spectra(states: _States, grid: Grid, options: Any, context: penchant.Contex
     if stderr is None:
         quantity = penchant.Quantity(value, exact=True, **null_fields)
     else:
-        about = {"over": "slices", "count": grid.slices, "df": grid.slices - 1}
-        quantity = penchant.Quantity(value, stderr=stderr, **about, **null_fields)
+        count = grid.slices
+        quantity = penchant.Quantity(
+            value, stderr=stderr, over="slices", count=count, df=count - 1, **null_fields
+        )
     arrays = {"bands": numbers.cpu(), "spectrum": (own.sum(0) / own.sum()).cpu()}
     shares = [each / each.sum() for each in draws if float(each.sum()) > 0]
     if shares:
