@@ -331,6 +331,18 @@ def test_errors_over_slices_of_moves_are_the_spread_over_others():
         assert 0.5 < errors.mean() / values.std(ddof=1) < 2
 
 
+def test_an_untrained_network_is_as_robust_as_with_mixed_weights():
+    scores = []
+    for seed in range(24):
+        result = robustness(
+            random_network(seed), 2, along=[0], seed=seed, slices=8, perturbations=4, grid_points=16
+        )
+        quantity = result.quantities["rank-correlation"]
+        scores.append((quantity.value - quantity.null) / quantity.null_spread)
+    assert abs(np.mean(scores)) < 0.8
+    assert sum(abs(score) > 2.5 for score in scores) <= 2
+
+
 # ---- refusals
 
 

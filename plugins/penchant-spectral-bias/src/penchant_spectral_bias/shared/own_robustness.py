@@ -7,13 +7,14 @@ from typing import Any
 import attrs
 import penchant
 import torch
+from penchant_numerics.statistics import NO_NULL, null_of
 from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.numerics.band_spectra import band_products
 from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
 from penchant_spectral_bias.shared.averages import missing
-from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.controls import in_steps
 from penchant_spectral_bias.shared.own_functions import (
     Grid,
     check_outputs,
@@ -147,12 +148,12 @@ def _order(relative: Tensor, controls: Tensor, frequencies: Tensor) -> penchant.
     replicates = correlations(-relative.mean(1), frequencies)
     if replicates is None:
         return penchant.Quantity(float("nan"))
-    step = smallest_step(len(frequencies))
+    quantity = in_steps(replicates, smallest_step(len(frequencies)))
+    null = NO_NULL
     # a network with mixed weights may be too flat to have ranks
-    finite = controls.mean(1)
-    control = correlations(-finite, frequencies) if bool(finite.isfinite().all()) else None
-    if control is None:
-        quantity = in_steps(replicates, step)
-    else:
-        quantity = against_control(replicates, control, paired=False, step=step)
-    return attrs.evolve(quantity, over="slices")
+    mixed = controls.mean(1)
+    control = correlations(-mixed, frequencies) if bool(mixed.isfinite().all()) else None
+    if control is not None:
+        # This is one network: what networks with mixed weights differ by is not averaged away.
+        null = null_of(control, value=quantity.value, stderr=quantity.stderr, df=quantity.df)
+    return attrs.evolve(quantity, over="slices", **null)
