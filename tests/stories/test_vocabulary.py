@@ -28,7 +28,11 @@ MEANINGS = {
     "every": "every|stride|direction",
 }
 # Options that are allowed to have several types, each for a reason.
-SEVERAL_TYPES = {"channels": "of the one convolution of linear-conv, or of each of several layers"}
+SEVERAL_TYPES = {
+    "channels": "of the one convolution of linear-conv, or of each of several layers",
+    "features": "how many a model has, or features that stand for a network",
+    "labels": "what labels of a synthetic dataset are, or labels that stand for a dataset",
+}
 
 
 def registrations():

@@ -122,6 +122,8 @@ class Probe(Component):
         question: The researcher's question in one sentence, with which the report opens; by
             default the first sentence of the docstring.
         needs: What it requires, in the words of `penchant.components.taking.NEEDS`.
+        instead: Options with arrays that stand for networks and data: where one of them is given,
+            it needs none, and is refused any.
         accepts: Axes it takes only when an experiment selects them; "sequences" where its dataset
             may have a label for every position.
         roles: Role to its default estimator: a name, or a tuple of names where it takes several.
@@ -147,6 +149,7 @@ class Probe(Component):
     table_keys = tuple("name label preset estimators training architectures datasets quick".split())
     question: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
+    instead: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ()
     roles: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
     uses: ClassVar[tuple[str, ...]] = ()
@@ -163,6 +166,11 @@ class Probe(Component):
     def has_axis(cls, axis: str) -> bool:
         """Can a job of this probe have this axis?"""
         return axis in cls.needs or axis in cls.accepts
+
+    @property
+    def arrays_given(self) -> tuple[str, ...]:
+        """The options whose arrays stand for networks and data."""
+        return tuple(name for name in self.instead if getattr(self, name) is not None)
 
     @classmethod
     def trains(cls) -> bool:

@@ -12,7 +12,7 @@ import math
 import operator
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -74,6 +74,7 @@ def option(
     below: float | None = None,
     choices: tuple[Any, ...] | None = None,
     array: bool = False,
+    arrays: bool = False,
     target: bool = False,
 ) -> Any:
     """An option of a component.
@@ -88,13 +89,15 @@ def option(
         choices: The allowed values.
         array: The value is an array, a file `something.npy`, or `run:FOLDER#array`; the component's
             code is always handed the array.
+        arrays: The value is a dict of such arrays by name, a file `something.npz`, or one array,
+            whose name is that of the option; the component's code is handed the dict.
         target: The value is `package.module:name`, or in Python the object itself.
 
     Returns:
         A field for the attrs class of the component.
     """
     limits = Limits(at_least, at_most, above, below, choices)
-    metadata = {"help": help, "array": array, "target": target, "limits": limits}
+    metadata = {"help": help, "array": array, "arrays": arrays, "target": target, "limits": limits}
     return attrs.field(default=default, kw_only=True, metadata=metadata, converter=_CONVERTER)
 
 
@@ -124,6 +127,8 @@ def conform(cls: type, field: Any, value: Any) -> Any:
         return value
     if metadata["array"]:
         return _as_array(value, field.name)
+    if metadata["arrays"]:
+        return _as_arrays(value, field.name)
     hint = hints(cls)[field.name]
     try:
         value = _typed(value, hint)
@@ -150,6 +155,8 @@ def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
         return value
     import numpy as np
 
+    if hasattr(value, "detach"):
+        value = _of_tensor(value)
     # numpy would drop the imaginary part with no more than a warning.
     if np.iscomplexobj(cast("ArrayLike", value)):
         raise Error(f"{name} must hold real numbers, found complex ones")
@@ -162,6 +169,29 @@ def _as_array(value: object, name: str) -> NDArray[np.float64] | str | None:
     if bad:
         raise Error(f"{name} must be finite, found {bad} values that are not")
     return array
+
+
+def _of_tensor(tensor: Any) -> Any:
+    """A tensor on the host, which numpy itself converts with a warning."""
+    on_host = tensor.detach().cpu()
+    return (on_host if on_host.is_complex() else on_host.double()).numpy()
+
+
+def _as_arrays(value: object, name: str) -> dict[str, Any] | str | None:
+    """Arrays by name, each an array or the text that names one."""
+    if value is None or isinstance(value, str):
+        return value
+    named = value if isinstance(value, Mapping) else {name: value}
+    if not named:
+        raise Error(f"{name} must have an array, found none")
+    arrays: dict[str, Any] = {}
+    for key, each in named.items():
+        if not isinstance(key, str) or not key:
+            raise Error(f"the names of {name} must be text, found {key!r}")
+        if each is None:
+            raise Error(f"{name}.{key} must be an array, found none")
+        arrays[key] = _as_array(each, f"{name}.{key}")
+    return arrays
 
 
 def _typed(value: Any, hint: Any) -> Any:

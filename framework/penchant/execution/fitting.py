@@ -30,7 +30,9 @@ def check_fit(job: Job, context: Context) -> None:
         _check_data(cls, context, what)
     if job.architecture is not None:
         _check_architecture(job, context)
-    _check_needs(cls, context, what)
+    # Arrays that stand for networks and data are checked by the probe itself.
+    if not job.probe.component.arrays_given:
+        _check_needs(cls, context, what)
 
 
 def _check_data(cls: type[Probe], context: Context, what: str) -> None:

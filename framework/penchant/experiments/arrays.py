@@ -19,11 +19,31 @@ def with_arrays(component: Any) -> Any:
     """The component with every array option read from its file or run."""
     arrays = {}
     for field in attrs.fields(type(component)):
-        value = getattr(component, field.name)
-        # Text is the name of a file, or of a run.
-        if field.metadata["array"] and isinstance(value, str):
-            arrays[field.name] = read_array(value, f"{component.name}.{field.name}")
+        if not (field.metadata["array"] or field.metadata["arrays"]):
+            continue
+        given = getattr(component, field.name)
+        read = option_arrays(field, given, f"{component.name}.{field.name}")
+        if read is not given:
+            arrays[field.name] = read
     return attrs.evolve(component, **arrays) if arrays else component
+
+
+def option_arrays(field: Any, value: Any, what: str) -> Any:
+    """The array of an option, or its arrays by name; text names a file, or an array of a run."""
+    if field.metadata["array"]:
+        return read_array(value, what) if isinstance(value, str) else value
+    if isinstance(value, str) and value.endswith(".npz"):
+        value = read_arrays(Path(value))
+        if not value:
+            raise Error(f"{what} must have an array, found none")
+    elif isinstance(value, str):
+        value = {field.name: value}
+    if value is None or not any(isinstance(each, str) for each in value.values()):
+        return value
+    return {
+        name: read_array(each, f"{what}.{name}") if isinstance(each, str) else each
+        for name, each in value.items()
+    }
 
 
 def read_array(source: str, what: str) -> Any:

@@ -17,7 +17,7 @@ from penchant.components.taking import AXES
 from penchant.components.targets import resolve, sendable
 from penchant.components.training import Training
 from penchant.errors import Error
-from penchant.experiments.arrays import read_array
+from penchant.experiments.arrays import option_arrays
 from penchant.experiments.checksums import file_hash
 from penchant.experiments.identity import (
     UnidentifiableError,
@@ -74,8 +74,11 @@ class BoundComponent(Generic[C]):
             if field.metadata["target"]:
                 hashes[key] = _object_hash(value, field.name)
             elif field.metadata["array"] and value is not None:
-                array = read_array(value, key) if isinstance(value, str) else value
-                hashes[key] = content_hash(array)[:32]
+                hashes[key] = content_hash(option_arrays(field, value, key))[:32]
+            elif field.metadata["arrays"] and value is not None:
+                # In their order, which the hash of a dict leaves out.
+                arrays = list(option_arrays(field, value, key).items())
+                hashes[key] = content_hash(arrays)[:32]
         if self.weights:
             paths = self.weights.content
             key = f"{self.label}.weights"

@@ -19,6 +19,7 @@ from penchant.experiments.jobs import Axis, BoundComponent, BoundProbe
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins.discovery import Registration
 
+_AN = {"architecture": "an architecture", "dataset": "a dataset"}
 _OTHER_LENGTH = {"epochs": "steps", "steps": "epochs"}
 
 Known = Mapping[str, BoundComponent[Component]]  # architectures or datasets, by label
@@ -46,9 +47,10 @@ class ProbeEntry:
         """The probe, its estimators and training, and what of the known it is measured on."""
         name = text_of(self.table.get("preset", "quick"), f"{self.where}.preset")
         preset = self._preset(name)
-        axes = {kind: self._axis(kind, known[kind]) for kind in AXES}
+        arrays = self._arrays_given(preset)
+        axes = {kind: self._axis(kind, known[kind], arrays) for kind in AXES}
         own_training = self.document.table(self.table.get("training", {}), f"{self.where}.training")
-        training = self._training(preset, own_training)
+        training = None if arrays else self._training(preset, own_training)
         for architecture in axes["architecture"]:
             if architecture is not None:
                 self._check_takes(architecture, trains=bool(own_training))
@@ -121,11 +123,23 @@ class ProbeEntry:
                     used[kind, name] = plugins.find(kind, name, location)
         return used
 
-    def _axis(self, kind: str, known: Known) -> Axis[Component]:
+    def _arrays_given(self, preset: Table) -> str:
+        """The option whose arrays stand for networks and data; empty where there is none."""
+        for name in self.cls.instead:
+            if self.table.get(name, preset.get(name)) is not None:
+                return name
+        return ""
+
+    def _axis(self, kind: str, known: Known, arrays: str) -> Axis[Component]:
         """What a probe is given along one axis: what it selects, or everything it needs."""
         cls, key = self.cls, f"{kind}s"
         where = f"{self.where}.{key}"
         labels = self.table.get(key)
+        if arrays:
+            if labels:
+                found = f"found {arrays} and {labels!r} ({where})"
+                raise Error(f"{cls.name} takes {arrays} or {_AN[kind]}, {found}")
+            return (None,)
         if not cls.has_axis(kind):
             if labels:
                 raise Error(f"{cls.name} takes no {kind}, found {labels!r} ({where})")
@@ -170,7 +184,7 @@ class ProbeEntry:
         hint = f"add [[{kind}s]]"
         if self.document.where == TYPED:
             hint = f"add -{kind[0]} {kind.upper()}, see `penchant list {kind}s`"
-        return f"{'an' if kind == 'architecture' else 'a'} {kind}: {hint}"
+        return f"{_AN[kind]}: {hint}"
 
     def _estimators(self, preset: Table) -> dict[str, tuple[BoundComponent[Estimator], ...]]:
         """The estimators of every role of a probe, each with a label of its own."""

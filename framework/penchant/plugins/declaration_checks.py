@@ -55,6 +55,8 @@ def _check_kind(component: Any, base: type[Component], what: str) -> None:
         raise Error(f"{what} has the role {role!r}, which is neither shared nor a penchant.Role")
     if issubclass(component, Probe):
         _check_preset_names(component, what)
+        known_options = {field.name for field in attrs.fields(component)}
+        _check_names(component.instead, known_options, f"{what}.instead")
         for declared in component.tables:
             name_and_axes(declared)
         _check_headline(component, what)

@@ -6,6 +6,7 @@ import penchant_testing as testing
 import torch
 from torch import nn
 
+ROWS = torch.randn(40, 4, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
 # Networks at initialisation, and a short training.
 DRAWN = {"training": {"steps": 0}}
 SHORT = {"training": {"steps": 5, "batch": 30}}
@@ -63,6 +64,7 @@ test_conforms = testing.conformance(
         "representation-similarity": [
             {**FEW, **SHORT, "second": "seed"},
             {**FEW, **DRAWN, "layer_names": ["*"], "positions": "mean"},
+            {**FEW, "features": {"a": ROWS, "b": ROWS[:, :2]}},
         ]
     },
     own={"representation-similarity": {**FEW, "second": "itself"}},

@@ -73,7 +73,8 @@ CELLS = [
 
 @pytest.mark.parametrize(("probe", "architecture"), CELLS)
 def test_probe_takes_any_architecture(probe, architecture):
-    options = dict(SMALL[probe])
+    runs = SMALL[probe]
+    options = dict(runs[0] if isinstance(runs, list) else runs)
     data = {} if "shape" in options else {"dataset": pictures}
     training = (
         {}

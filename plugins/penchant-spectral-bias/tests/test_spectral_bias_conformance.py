@@ -78,10 +78,32 @@ RUNS = {
     },
 }
 
+
+def fixed_network():
+    """A trained network stands here for any: its lines are drawn again with the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        network = nn.Sequential(nn.Linear(3, 40), nn.Tanh(), nn.Linear(40, 1))
+        network[0].weight.data *= 6
+    return network
+
+
+OWN = {
+    "architecture": {"name": "import", "factory": fixed_network()},
+    "shape": [3],
+    "along": [0],
+    "frequencies": [1, 2, 3],
+    "slices": 12,
+    "grid_points": 16,
+}
+
 # All other properties show in less.
 TWO_STEPS = {"eval_every": 1, "training": {**ADAM, "steps": 2}}
 SMALL = {
-    "frequency-learning": {**RUNS["frequency-learning"], **TWO_STEPS, "shuffled_trainings": 2},
+    "frequency-learning": [
+        {**RUNS["frequency-learning"], **TWO_STEPS, "shuffled_trainings": 2},
+        {**OWN, "shuffles": 3},
+    ],
     "frequency-robustness": {**RUNS["frequency-robustness"], "training": TWO_STEPS["training"]},
     "target-noise": {**RUNS["target-noise"], **TWO_STEPS},
     "kernel-spectrum": {**RUNS["kernel-spectrum"], **TWO_STEPS},
@@ -113,6 +135,7 @@ def plane_network(shape, outputs):
 # Trained until numbers differ from run to run, which those of four steps do not.
 CLAIMS = {
     **RUNS,
+    "frequency-learning": [RUNS["frequency-learning"], OWN],
     "class-paths": [
         {
             "chosen_classes": [1],

@@ -1,5 +1,8 @@
 """The probe, small, by the conformance tests; errors and nulls over a dozen seeds."""
 
+import tempfile
+from pathlib import Path
+
 import penchant_testing as testing
 import torch
 from torch import nn
@@ -26,9 +29,21 @@ FRESH = {
 }
 SMALL = {**FRESH, "smallest": 4, "shuffles": 2}
 
+
+def base_file():
+    """Weights from which a network's are a random direction away."""
+    path = Path(tempfile.mkdtemp(prefix="penchant-")) / "base.pt"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        torch.save(testing.tiny_network((40,), 30).state_dict(), path)
+    return str(path)
+
+
+DIFFERENCE = {**SMALL, "base": base_file()}
+
 test_conforms = testing.conformance(
     "penchant-weights",
-    small={"weight-spectra": [SMALL, {**HEAVY, "shuffles": 2}]},
+    small={"weight-spectra": [SMALL, {**HEAVY, "shuffles": 2}, DIFFERENCE]},
     claims={"weight-spectra": {**HEAVY, "shuffles": 2}},
     without_null={"weight-spectra": {"tail-exponent": "an exponent has no value by chance"}},
     no_effect={"weight-spectra": {**FRESH, "smallest": 8, "shuffles": 20}},

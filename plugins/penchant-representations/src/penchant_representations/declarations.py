@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import penchant
 
@@ -24,6 +26,15 @@ class RepresentationSimilarity(penchant.Probe):
     positions whose label is -100 are left out, and errors are over sequences; where these are other
     positions in other sequences, as in padded text, `positions = "mean"` is needed.
 
+    Arrays can stand for networks: `features`, or `kernels`, each a layer by its name. Their rows
+    must be the same samples, which `sample_ids` checks. Neighbours in the table of arrays
+    correspond. Features are taken in the `dtype` of the run, as networks are.
+
+    When not to trust it: rows that are the same samples in another order look unrelated, and only
+    `sample_ids` can tell. CKA is dominated by the directions of largest variance, so that one
+    outlying feature decides it. The unbiased CKA of few samples can be above 1 or below 0.
+    Similarity says nothing about what a layer is used for.
+
     Reference: Kornblith, Norouzi, Lee, Hinton, "Similarity of Neural Network Representations
     Revisited", ICML 2019, table 2; Nguyen, Raghu, Kornblith, "Do Wide and Deep Networks Learn the
     Same Things?", ICLR 2021 (minibatches); Ding et al., NeurIPS 2021 (Procrustes); Huh et al., "The
@@ -39,6 +50,7 @@ class RepresentationSimilarity(penchant.Probe):
     target = "penchant_representations.probes.representation_similarity:run"
     figures = "penchant_representations.figures.representation_similarity:draw"
     needs = ("architecture", "dataset")
+    instead = ("features", "kernels")
     takes = ("fresh", "trained", "trajectory")
     accepts = ("sequences",)
     uses = ("{other}",)
@@ -72,6 +84,15 @@ class RepresentationSimilarity(penchant.Probe):
         },
     }
 
+    features: Any = penchant.option(
+        None, "features (samples, ...) by name, instead of a network's layers", arrays=True
+    )
+    kernels: Any = penchant.option(
+        None, "kernels (samples, samples) by name, instead of a network's layers", arrays=True
+    )
+    sample_ids: Any = penchant.option(
+        None, "numbers that identify the rows of each array, by the same names", arrays=True
+    )
     second: str = penchant.option(
         "itself",
         "second network: itself, another seed of the architecture, `other`, or the start of the "
@@ -106,6 +127,7 @@ class RepresentationSimilarity(penchant.Probe):
                 'second = "other" and other = "an architecture" go together, found '
                 f"second = {self.second!r} and other = {self.other!r}"
             )
+        self._check_arrays()
         size = self.samples // self.groups
         least = max(4, self.neighbours + 1)
         if size < least:
@@ -113,3 +135,14 @@ class RepresentationSimilarity(penchant.Probe):
                 f"a minibatch needs at least {least} samples, found {self.samples} samples in "
                 f"{self.groups} groups: {size} each"
             )
+
+    def _check_arrays(self) -> None:
+        if len(self.arrays_given) == 2:
+            raise penchant.Error("arrays are features or kernels, found both")
+        if self.arrays_given and (self.second != "itself" or self.layer_names):
+            raise penchant.Error(
+                "arrays are compared with each other, found "
+                f"second = {self.second!r} and layer_names = {self.layer_names!r}: leave them out"
+            )
+        if self.sample_ids is not None and not self.arrays_given:
+            raise penchant.Error("sample_ids are of features or kernels, found neither")

@@ -126,8 +126,9 @@ def experiment(probe: str, arguments: Mapping[str, Any], plugins: Any = None) ->
     left = dict(arguments)
     # One table per axis, tiny where the probe needs it and none was given.
     tables: dict[str, list[dict[str, Any]]] = {}
+    arrays = any(left.get(name) is not None for name in cls.instead)
     for axis, tiny in _TABLES.items():
-        default = tiny if axis in cls.needs else None
+        default = tiny if axis in cls.needs and not arrays else None
         given = left.pop(axis, default)
         chosen = tables.setdefault(f"{axis}s", [])
         if given is not None:

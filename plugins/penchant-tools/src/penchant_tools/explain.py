@@ -109,6 +109,8 @@ def _probe(cls: type[Probe]) -> list[str]:
     """What only probes have."""
     axes = [axis for axis in cls.accepts if axis in AXES]
     needs = [*cls.needs, *[f"{axis} (optional)" for axis in axes]]
+    if cls.instead:
+        needs.append(f"or none of these with {', '.join(cls.instead)}")
     takes = {kind: how for kind, how in taken(cls).items() if how != "no"}
     roles = {role: _names(default) for role, default in cls.roles.items()}
     presets = {name: _shown(values) for name, values in cls.presets.items()}
@@ -156,6 +158,8 @@ def _option(cls: type, field: Any) -> str:
     # Its type says nothing: three things stand for an array.
     if metadata["array"]:
         kind = "an array, a file.npy or run:FOLDER#array"
+    if metadata["arrays"]:
+        kind = "a table of arrays by name (file.npy or run:FOLDER#array), or a file.npz"
     required = field.default is attrs.NOTHING
     default = "must be given" if required else f"default {_shown(field.default)}"
     facts = "; ".join([kind, *metadata["limits"].describe(), default])

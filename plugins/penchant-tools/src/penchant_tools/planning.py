@@ -102,6 +102,9 @@ def _selected(
     if not plugins.has("probe", name):
         return [None]
     cls: Any = plugins.find("probe", name).component
+    # Arrays stand for networks and data.
+    if any(probe.get(option) is not None for option in cls.instead):
+        return [None]
     only = axis in cls.accepts and len(tables) == 1
     if tables and (axis in cls.needs or only):
         return tables

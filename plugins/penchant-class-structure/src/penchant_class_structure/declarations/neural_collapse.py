@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import penchant
 
@@ -23,6 +25,14 @@ class NeuralCollapse(penchant.Probe):
     layers and nulls. Standard errors are over samples (a jackknife over groups with as many samples
     of each class), for this one network.
 
+    Arrays can stand for the network: `features` of one layer or of several by name, and `labels`.
+    The last of them counts as the last layer. NC1 and NC2 need no more; NC3 and the numbers of the
+    classifier need its weights, `classifier_weights`. NC4 and the accuracy need a network.
+
+    When not to trust it: in many dimensions class means are close to a simplex whatever they are
+    (compare with `nc2-simplex-isotropic`). NC1 is small also where few samples of a class are
+    fitted by many features. Features of training samples say nothing about test samples.
+
     Reference: Papyan, Han, Donoho, "Prevalence of neural collapse during the terminal phase of
     deep learning training", PNAS 2020, figures 2 to 7.
     """
@@ -36,6 +46,7 @@ class NeuralCollapse(penchant.Probe):
     target = "penchant_class_structure.probes.neural_collapse:run"
     figures = "penchant_class_structure.figures.neural_collapse:draw"
     needs = ("architecture", "dataset", "classes")
+    instead = ("features", "labels")
     takes = ("fresh", "trained", "trajectory")
     quantities = {
         "nc1": "last layer: scatter within classes over that of class means, "
@@ -89,6 +100,18 @@ class NeuralCollapse(penchant.Probe):
         "collapse-fig-6": {"eval_every": 3910, "training": CIFAR},
     }
 
+    features: Any = penchant.option(
+        None,
+        "features (samples, ...) of layers by name, instead of a network and data",
+        arrays=True,
+    )
+    labels: Any = penchant.option(None, "classes 0, 1, ... of the rows of features", array=True)
+    classifier_weights: Any = penchant.option(
+        None, "weights (classes, features) of the last layer, beside features", array=True
+    )
+    sample_ids: Any = penchant.option(
+        None, "numbers that identify the rows of each array, `labels` among them", arrays=True
+    )
     split: str = penchant.option("train", "which samples", choices=("train", "test"))
     per_class: int | None = penchant.option(None, PER_CLASS, at_least=1)
     eval_steps: tuple[int, ...] | None = penchant.option(
@@ -104,3 +127,12 @@ class NeuralCollapse(penchant.Probe):
     largest: int = penchant.option(
         2048, "features of a layer at most; larger layers are left out, with a warning", at_least=1
     )
+
+    def __attrs_post_init__(self) -> None:
+        if (self.features is None) != (self.labels is None):
+            given = "features alone" if self.labels is None else "labels alone"
+            raise penchant.Error(f"features and labels go together, found {given}")
+        beside = {"classifier_weights": self.classifier_weights, "sample_ids": self.sample_ids}
+        for name, value in beside.items():
+            if value is not None and self.features is None:
+                raise penchant.Error(f"{name} goes with features, found none")

@@ -17,9 +17,13 @@ NAMES = {
 }
 
 
+_COUNTED = {2: "two", 3: "three", 4: "four"}
+
+
 def headline(result: penchant.Result) -> str | None:
     """How many of the four measures are below their nulls, in one sentence."""
     named = {"NC1": "nc1", "NC2": "nc2-simplex", "NC3": "nc3", "NC4": "nc4"}
+    named = {label: name for label, name in named.items() if name in result.quantities}
     measures = [result.quantities[name] for name in named.values()]
     decided = significant([quantity.null_p_value for quantity in measures])
     below = []
@@ -27,11 +31,12 @@ def headline(result: penchant.Result) -> str | None:
         if holds and quantity.null is not None and quantity.value < quantity.null:
             below.append(label)
     if not below:
-        return "None of NC1 to NC4 is below its value for permuted labels: nothing has collapsed."
+        listed = "NC1 to NC4" if len(named) == 4 else ", ".join(named)
+        return f"None of {listed} is below its value for permuted labels: nothing has collapsed."
     ratio = result.quantities["nc1"].value
     text = (
-        f"{', '.join(below)} of four are below their values for permuted labels; the scatter "
-        f"within classes is {ratio:.2g} of that between them (NC1)"
+        f"{', '.join(below)} of {_COUNTED[len(named)]} are below their values for permuted "
+        f"labels; the scatter within classes is {ratio:.2g} of that between them (NC1)"
     )
     # in many dimensions class means are close to a simplex whatever they are
     chance = result.arrays["nc2-simplex-isotropic"][-1]
@@ -96,6 +101,9 @@ def _layers(result: penchant.Result) -> Figure:
     panels = list(figure.subplots(2, 2).flat)
     positions = np.arange(len(names))
     for panel, (name, title) in zip(panels, NAMES.items()):
+        if f"{name}-by-layer" not in result.arrays:
+            panel.set_visible(False)
+            continue
         values = result.arrays[f"{name}-by-layer"][-1]
         errors = result.arrays[f"{name}-by-layer-stderr"][-1]
         _curve(panel, positions, values, errors, result.arrays[f"{name}-null"][-1], title=title)

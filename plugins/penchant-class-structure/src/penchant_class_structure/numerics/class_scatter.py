@@ -178,6 +178,27 @@ def class_scatter(
     return {name: _on_host(each) for name, each in scatters.items()}, answers
 
 
+def scatter_of_features(
+    features: Tensor, labellings: Sequence[Tensor], *, groups: Tensor, classes: int
+) -> ClassScatter:
+    """The same sums of features that are there, in batches as `class_scatter` takes them.
+
+    Args:
+        features: Features (n, d), or (n, channels, ...), whose positions are averaged.
+        labellings: Labels (n,): the true ones first, then permutations of them.
+        groups: The jackknife's group of every sample (n,), from 0.
+        classes: How many classes.
+    """
+    count = int(groups.max()) + 1
+    wide = accumulation_dtype(features.device)
+    rows = features.flatten(2).mean(2) if features.ndim > 2 else features
+    scatter = _empty(rows[:0].to(wide), count, classes, len(labellings) - 1)
+    for start in range(0, len(rows), _PASS):
+        here = slice(start, start + _PASS)
+        _add(scatter, rows[here].to(wide), [each[here] for each in labellings], groups[here])
+    return _on_host(scatter)
+
+
 def _empty(h: Tensor, groups: int, classes: int, permutations: int) -> ClassScatter:
     d = h.shape[1]
     return ClassScatter(

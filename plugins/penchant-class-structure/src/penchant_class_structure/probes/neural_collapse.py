@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from penchant_class_structure.numerics.class_scatter import (
     class_scatter,
     collapse_layers,
     disagreement,
+    scatter_of_features,
 )
 from penchant_class_structure.numerics.neural_collapse import (
     MEASURES,
@@ -29,10 +31,13 @@ from penchant_class_structure.numerics.neural_collapse import (
     isotropic,
     self_duality,
 )
+from penchant_class_structure.shared.given_features import given_features
 from penchant_class_structure.shared.measured_network import chosen, permuted_labels
 
 _TINY = 1e-30  # a scatter that is zero to rounding
 _DRAWS = 200  # of isotropic features and of random classifiers
+_MEASURED = ("nc1", "nc2-simplex", "nc2-norms", "nc2-angles", "nc3", "nc4")
+_MEANS = "around the mean of class means; deviations over classes divided by their number"
 
 
 @dataclass
@@ -46,7 +51,9 @@ class _Step:
 
 
 def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
-    """Measure at every step that was requested."""
+    """Measure at every step that was requested, or the features that were given."""
+    if options.arrays_given:
+        return _of_arrays(options, context)
     data = context.data
     samples = chosen(getattr(data, options.split), options.per_class, data.classes)
     groups = _groups(samples.labels, options.groups)
@@ -60,7 +67,9 @@ def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
         steps.append(step)
         measured_steps.append(_measured(network, layers, samples, labellings, groups))
     assert layers is not None
-    arrays, missing = _arrays(measured_steps, samples, layers, context)
+    widths = [_width(module) for module in layers.modules.values()]
+    arrays, missing = _arrays(measured_steps, samples, widths, context)
+    arrays["accuracies"] = np.array([each.accuracy for each in measured_steps])
     arrays["steps"] = np.array(steps)
     return penchant.Result(
         _quantities(measured_steps[-1], samples, layers, context),
@@ -68,6 +77,45 @@ def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
         conventions=_conventions(options, layers),
         missing=missing,
         labels={"layers": tuple(name or "(the network)" for name in layers.modules)},
+    )
+
+
+def _of_arrays(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
+    """NC1 and NC2 of features; NC3 with the weights of a classifier."""
+    given = given_features(options, context)
+    groups = _groups(given.labels, options.groups)
+    labellings = [given.labels]
+    for number in range(options.permutations):
+        labellings.append(permuted_labels(given.labels, number, context))
+    scatters = {
+        name: scatter_of_features(each, labellings, groups=groups, classes=given.classes)
+        for name, each in given.features.items()
+    }
+    step = _Step()
+    _fill_collapse(step, scatters)
+    *_, last = scatters
+    if given.classifier is not None:
+        permuted = scatters[last].permuted / scatters[last].counts.sum(0)[:, None]
+        _fill_classifier(step, scatters[last], permuted, given.classifier)
+    samples = Samples(given.labels, given.labels)
+    widths = [each.sums.shape[2] for each in scatters.values()]
+    quantities = _of_last_layer(step, samples, len(scatters) - 1, options)
+    if given.classifier is not None:
+        quantities |= _of_classifier(step, given.classifier, context)
+    arrays, missing = _arrays([step], samples, widths, context)
+    arrays["steps"] = np.array([0])
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "features": "the arrays that were given, mean over positions",
+            "last layer": f"{last}, the last of the arrays",
+            "means": _MEANS,
+            "samples": f"{options.per_class or 'all'} of each class",
+            "null": f"labels permuted {options.permutations} times",
+        },
+        missing=missing,
+        labels={"layers": tuple(scatters)},
     )
 
 
@@ -133,11 +181,7 @@ def _measured(
         network, layers.modules, samples.inputs, labellings, groups=groups, classes=classes
     )
     step = _Step(accuracy=float((answers == samples.labels).double().mean()))
-    rows = [_row(scatter) for scatter in scatters.values()]
-    for name in MEASURES:
-        step.values[name] = np.array([values[name] for values, _, _ in rows])
-        step.errors[name] = np.array([errors[name] for _, errors, _ in rows])
-        step.nulls[name] = np.array([nulls[name] for _, _, nulls in rows]).T
+    _fill_collapse(step, scatters)
 
     # NC4 needs the means first: another pass
     means = {}
@@ -149,16 +193,28 @@ def _measured(
     step.errors["nc4"] = binomial_stderr(step.values["nc4"], len(samples.labels))
     step.nulls["nc4"] = np.array([each[1:].numpy() for each in shares.values()]).T
 
-    # what concerns the classifier
     classifier, weight = _classifier(layers)
-    last = scatters[classifier]
+    _fill_classifier(step, scatters[classifier], means[classifier][1:], weight)
+    return step
+
+
+def _fill_collapse(step: _Step, scatters: Mapping[str, ClassScatter]) -> None:
+    """NC1 and NC2 of every layer."""
+    rows = [_row(scatter) for scatter in scatters.values()]
+    for name in MEASURES:
+        step.values[name] = np.array([values[name] for values, _, _ in rows])
+        step.errors[name] = np.array([errors[name] for _, errors, _ in rows])
+        step.nulls[name] = np.array([nulls[name] for _, _, nulls in rows]).T
+
+
+def _fill_classifier(step: _Step, last: ClassScatter, permuted: Tensor, weight: Tensor) -> None:
+    """NC3, and NC2 of the classifier's rows; `permuted` are means of permuted labels (P, C, d)."""
     replicates = [self_duality(last.without(g)[0], weight) for g in range(len(last.counts))]
     step.values["nc3"] = self_duality(last.without(None)[0], weight)
     step.errors["nc3"] = jackknife(replicates)
-    step.nulls["nc3"] = np.array([self_duality(each, weight) for each in means[classifier][1:]])
+    step.nulls["nc3"] = np.array([self_duality(each, weight) for each in permuted])
     for name, value in geometry(weight, centred=False).items():
         step.values[f"{name}-classifier"] = value
-    return step
 
 
 def _classifier(layers: CollapseLayers) -> tuple[str, Tensor]:
@@ -188,9 +244,28 @@ def _quantities(
     options: NeuralCollapse = context.options
     classifier, weight = _classifier(layers)
     position = list(layers.modules).index(classifier)
+    quantities = _of_last_layer(last, samples, position, options)
+    quantities |= _of_classifier(last, weight, context)
+    count = len(samples.labels)
+    quantities[f"{options.split}-accuracy"] = penchant.Quantity(
+        last.accuracy,
+        stderr=float(binomial_stderr(last.accuracy, count)),
+        over="samples",
+        count=count,
+        null=float(samples.labels.bincount().max()) / count,
+    )
+    return quantities
+
+
+def _of_last_layer(
+    last: _Step, samples: Samples, position: int, options: NeuralCollapse
+) -> dict[str, penchant.Quantity]:
+    """Of what a step has measured, the numbers of the layer at this position."""
     count = len(samples.labels)
     quantities = {}
-    for name in ("nc1", "nc2-simplex", "nc2-norms", "nc2-angles", "nc3", "nc4"):
+    for name in _MEASURED:
+        if name not in last.values:
+            continue
         value, error, draws = last.values[name], last.errors[name], last.nulls[name]
         if name != "nc3":
             value, error, draws = value[position], error[position], draws[:, position]
@@ -209,8 +284,14 @@ def _quantities(
             df=None if name == "nc4" else options.groups - 1,
             **fields,
         )
+    return quantities
 
-    # the classifier's own weights in random order are independent of classes
+
+def _of_classifier(
+    last: _Step, weight: Tensor, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Its own weights in random order are independent of classes."""
+    quantities = {}
     random = _shuffled_geometry(weight, context)
     for name in MEASURES[1:]:
         draws = np.array([each[name] for each in random])
@@ -218,13 +299,6 @@ def _quantities(
         value = last.values[f"{name}-classifier"]
         null = null_of(draws, value=value) if len(draws) else NO_NULL
         quantities[f"{name}-classifier"] = penchant.Quantity(value, exact=True, **null)
-    quantities[f"{options.split}-accuracy"] = penchant.Quantity(
-        last.accuracy,
-        stderr=binomial_stderr(last.accuracy, count),
-        over="samples",
-        count=count,
-        null=float(samples.labels.bincount().max()) / count,
-    )
     return quantities
 
 
@@ -254,25 +328,27 @@ def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[s
 
 
 def _arrays(
-    steps: list[_Step], samples: Samples, layers: CollapseLayers, context: penchant.Context
+    steps: list[_Step], samples: Samples, widths: Sequence[int], context: penchant.Context
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Everything by step and layer, and the names of arrays with numbers that are not defined."""
-    arrays: dict[str, Any] = {"accuracies": np.array([each.accuracy for each in steps])}
+    arrays: dict[str, Any] = {}
     for name in (*MEASURES, "nc3", "nc4"):
+        if name not in steps[0].values:
+            continue
         key = "nc3-by-step" if name == "nc3" else f"{name}-by-layer"
         arrays[key] = np.stack([each.values[name] for each in steps])
         arrays[f"{key}-stderr"] = np.stack([each.errors[name] for each in steps])
         arrays[f"{name}-null"] = np.stack([each.nulls[name].mean(0) for each in steps])
-    for name in MEASURES[1:]:
+    for name in MEASURES[1:] if "nc3" in steps[0].values else ():
         values = [each.values[f"{name}-classifier"] for each in steps]
         arrays[f"{name}-classifier-by-step"] = np.array(values)
 
     # isotropic features of each layer's dimension
     counts = samples.labels.bincount()
     rows = []
-    for number, module in enumerate(layers.modules.values()):
+    for number, width in enumerate(widths):
         generator = context.generator("isotropic", number)
-        draws = isotropic(counts, _width(module), generator=generator, draws=_DRAWS)
+        draws = isotropic(counts, width, generator=generator, draws=_DRAWS)
         rows.append({name: np.mean([each[name] for each in draws]) for name in MEASURES})
     for name in MEASURES:
         arrays[f"{name}-isotropic"] = np.array([row[name] for row in rows])
@@ -292,7 +368,7 @@ def _conventions(options: NeuralCollapse, layers: CollapseLayers) -> dict[str, s
     return {
         "features": "what a layer is given, mean over positions and uses",
         "last layer": f"{layers.classifier or '(the network)'}, whose output is the network's",
-        "means": "around the mean of class means; deviations over classes divided by their number",
+        "means": _MEANS,
         "classifier": "its rows as they are for nc2, as in the paper: not around their mean",
         "samples": f"{options.split}, {options.per_class or 'all'} of each class",
         "mode": "evaluation mode, running statistics of batch-norm",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import penchant
 
@@ -24,7 +26,7 @@ class MutualInformation(penchant.Probe):
     architecture, `eval_steps` measures the information during training. Several estimators can be
     compared. The null is the estimate for shuffled pairs. All samples are used unless `samples` is
     set. Of a sequence with a label at every position one random position is taken, so that pairs
-    are independent.
+    are independent. `x` and `z` are arrays in place of a dataset.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
 
@@ -37,6 +39,7 @@ class MutualInformation(penchant.Probe):
     target = "penchant_mine.probes.mutual_information:run"
     figures = "penchant_mine.figures.mutual_information:draw"
     needs = ("dataset",)
+    instead = ("x", "z")
     accepts = ("architecture", "sequences")
     takes = ("fresh", "trained", "trajectory")
     roles = {"mutual-information": ("mine", "ksg")}
@@ -69,7 +72,14 @@ class MutualInformation(penchant.Probe):
     )
     presets = {"quick": {"training": {"epochs": 5, "learning_rate": 0.1}}}
 
-    # Which variables, of which samples.
+    # Arrays, or which variables, of which samples.
+    x: Any = penchant.option(
+        None, "first variable (pairs, ...), an array instead of a dataset", array=True
+    )
+    z: Any = penchant.option(None, "second variable, as x", array=True)
+    sample_ids: Any = penchant.option(
+        None, "numbers that identify the rows of x and z, by these names", arrays=True
+    )
     first: str = penchant.option("input", "first variable: input, label or layer:NAME")
     second: str = penchant.option("label", "second variable: input, label or layer:NAME")
     noise_std: float = penchant.option(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
+from penchant_numerics.aligned_rows import count_aligned
 from penchant_numerics.data import Samples
 from penchant_numerics.sequences import are_sequences
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ Rows = list[dict[str, Any]]  # what shards found, one row per step
 
 def run(options: MutualInformation, context: penchant.Context) -> penchant.Result:
     """Every estimator at every step, one shard each."""
+    if options.arrays_given:
+        _check_arrays(options)
     variables = (options.first, options.second)
     for each in variables:
         known = each in ("input", "label") or each.startswith(LAYER)
@@ -55,12 +58,26 @@ def _steps(options: MutualInformation, context: penchant.Context) -> list[int | 
     return [step for step, _ in trained]
 
 
+def _check_arrays(options: MutualInformation) -> None:
+    """Refuse one array without the other, and pairs that do not match."""
+    if options.x is None or options.z is None:
+        raise penchant.Error(f"x and z go together, found {options.arrays_given[0]} alone")
+    try:
+        count_aligned({"x": options.x, "z": options.z}, options.sample_ids)
+    except ValueError as error:
+        raise penchant.Error(str(error)) from None
+
+
 def _asks_for_layer(options: MutualInformation) -> bool:
     variables = (options.first, options.second)
     return any(each.startswith(LAYER) for each in variables)
 
 
 def _note(options: MutualInformation, context: penchant.Context) -> None:
+    if options.arrays_given:
+        used = len(options.x[: options.samples])
+        context.conventions["pairs"] = f"{used} of the arrays' {len(options.x)}"
+        return
     samples, positions = _samples(options, context)
     used = len(samples.inputs)
     there = len(context.data.train.inputs) + len(context.data.test.inputs)
@@ -87,8 +104,11 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     """One estimator at one step."""
     options: MutualInformation = context.options
     step = item["step"]
-    x = variable(context, options.first, step)
-    z = variable(context, options.second, step)
+    if options.arrays_given:
+        x, z = _given(context, options.x), _given(context, options.z)
+    else:
+        x = variable(context, options.first, step)
+        z = variable(context, options.second, step)
     # Estimates at different steps have different random numbers.
     scope = context.scope("step", step or 0)
     estimator = scope.estimators("mutual-information")[item["estimator"]]
@@ -114,6 +134,12 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             context, item["estimator"], x, z, estimate.value, estimate.stderr
         )
     return numbers
+
+
+def _given(context: penchant.Context, array: Any) -> Tensor:
+    """An array as samples of a variable."""
+    rows = array[: context.options.samples]
+    return torch.as_tensor(rows, device=context.device, dtype=context.dtype).reshape(len(rows), -1)
 
 
 def variable(context: penchant.Context, name: str, step: int | None) -> Tensor:

@@ -46,6 +46,9 @@ def _maps(result: penchant.Result) -> Figure:
             _map(
                 panels[1, column], result, f"{name}-untrained", f"{TITLES[name]}, at initialisation"
             )
+    if "second network" not in result.conventions:
+        caption = "Similarity of every array with every other; on the diagonal with itself."
+        return captioned(figure, caption, title="Similarity of arrays")
     caption = (
         "Similarity of every layer of the first network (rows) with every layer of the second "
         "(columns), from the input to the output; below: the same networks at initialisation."
@@ -65,8 +68,9 @@ def _map(panel: Axes, result: penchant.Result, name: str, title: str) -> None:
     first, second = result.labels["layers"], result.labels["second layers"]
     _names(panel, "x", second)
     _names(panel, "y", first)
-    panel.set_xlabel("layer, second network", fontsize=8)
-    panel.set_ylabel("layer, first network", fontsize=8)
+    of_networks = "second network" in result.conventions
+    panel.set_xlabel("layer, second network" if of_networks else "array", fontsize=8)
+    panel.set_ylabel("layer, first network" if of_networks else "array", fontsize=8)
 
 
 def _names(panel: Axes, which: str, names: tuple[str, ...]) -> None:

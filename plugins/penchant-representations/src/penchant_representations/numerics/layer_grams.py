@@ -153,7 +153,6 @@ def layer_grams(
             other positions count in other sequences, and they are to be one vector.
     """
     count = len(inputs)
-    wide = accumulation_dtype(inputs.device)
     grams: dict[str, Tensor] = {}
 
     def hook(name: str) -> Any:
@@ -167,21 +166,33 @@ def layer_grams(
                     f"layer {name!r} gives {len(tensor)} rows for {count} samples, expected as many"
                 )
             rows = features(module, tensor, positions, counted)
-            # around their mean, so that single precision is enough for the products
-            centred = rows - rows.mean(0)
-            rounding = _ROUNDINGS * torch.finfo(rows.dtype).eps * rows.abs().max()
-            if bool(centred.abs().max() <= rounding):
-                raise ValueError(
-                    f"layer {name!r} gives the same for all {count} samples of a minibatch, "
-                    "expected features that differ; leave it out by `layer_names`"
-                )
-            grams[name] = (centred @ centred.T).to(wide)
+            grams[name] = centred_gram(name, rows)
 
         return seen
 
     with torch.no_grad():
         _with_hooks(network, {name: hook(name) for name in names}, inputs)
     return torch.stack([grams[name] for name in names])
+
+
+def centred_gram(name: str, rows: Tensor) -> Tensor:
+    """Inner products (n, n) of features (n, d) around their mean, in double precision."""
+    # around their mean, so that single precision is enough for the products
+    centred = rows - rows.mean(0)
+    rounding = _ROUNDINGS * torch.finfo(rows.dtype).eps * rows.abs().max()
+    if bool(centred.abs().max() <= rounding):
+        raise ValueError(
+            f"layer {name!r} gives the same for all {len(rows)} samples of a minibatch, "
+            "expected features that differ; leave it out by `layer_names`"
+        )
+    return (centred @ centred.T).to(accumulation_dtype(rows.device))
+
+
+def centred_kernel(kernel: Tensor) -> Tensor:
+    """A kernel (n, n) around the mean of its features: H K H with H = I - 11'/n."""
+    rows = kernel - kernel.mean(0)
+    centred: Tensor = rows - rows.mean(1, keepdim=True)
+    return centred
 
 
 def _with_hooks(network: nn.Module, hooks: dict[str, Any], inputs: Tensor) -> None:

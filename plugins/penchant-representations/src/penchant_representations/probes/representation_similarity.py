@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from penchant_representations.declarations import RepresentationSimilarity
 from penchant_representations.numerics.layer_grams import check_aligned, layer_grams, layer_names
 from penchant_representations.numerics.minibatches import Comparison, corresponding
+from penchant_representations.shared.given_arrays import GivenArrays, given_arrays
 
 
 class Inputs(NamedTuple):
@@ -40,7 +41,9 @@ class Network(NamedTuple):
 
 
 def run(options: RepresentationSimilarity, context: penchant.Context) -> penchant.Result:
-    """Compare the networks, and the same networks at initialisation."""
+    """Compare the networks, and the same networks at initialisation; or arrays."""
+    if options.arrays_given:
+        return _of_arrays(options, context)
     samples = _samples(options, context)
     inputs = samples.inputs
     states = _ends(context)
@@ -74,6 +77,29 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
     )
 
 
+def _of_arrays(options: RepresentationSimilarity, context: penchant.Context) -> penchant.Result:
+    """Compare arrays with each other, as layers of one network."""
+    given = given_arrays(options, context)
+    if len(given.arrays) < 2:
+        raise penchant.Error(f"expected at least two arrays to compare, found {given.layers}")
+    chosen = _chosen(given.samples, options, context)
+    samples = Inputs(chosen.to(context.device), None)
+    pairs = corresponding(len(given.arrays), len(given.arrays), itself=True)
+    compared = _compared(given, given, pairs, samples, context, null=True)
+    arrays: dict[str, Any] = {"corresponding": np.array(pairs)}
+    quantities: dict[str, penchant.Quantity] = {}
+    for name in options.measures:
+        arrays |= _arrays(name, compared, None)
+        quantities |= _quantities(name, compared, None, samples, options)
+    conventions = _conventions(options, samples)
+    for name in ("second network", "mode", "positions"):
+        del conventions[name]
+    conventions["layers"] = f"{options.arrays_given[0]} that were given"
+    names = tuple(given.layers)
+    labels = {"layers": names, "second layers": names}
+    return penchant.Result(quantities, arrays, conventions=conventions, labels=labels)
+
+
 def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Inputs:
     """Inputs in random order, as many in each minibatch; sequences that have a label."""
     inputs, labels = getattr(context.data, options.split)
@@ -83,17 +109,26 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> In
         inputs, counted = inputs[labelled], labels[labelled] != IGNORED
         if options.positions == "flatten":
             _check_aligned(counted)
-    available = len(inputs)
+    chosen = _chosen(len(inputs), options, context).to(inputs.device)
+    return Inputs(inputs[chosen], None if counted is None else counted[chosen])
+
+
+def _chosen(available: int, options: RepresentationSimilarity, context: penchant.Context) -> Tensor:
+    """Numbers of samples in random order, as many in each minibatch."""
     size = min(options.samples, available) // options.groups
     least = max(4, options.neighbours + 1)
     if size < least:
         raise penchant.Error(
-            f"a minibatch needs at least {least} samples, found {available} {options.split} "
+            f"a minibatch needs at least {least} samples, found {available} {_origin(options)}"
             f"samples for {options.groups} groups"
         )
     order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
-    chosen = order[: size * options.groups].to(inputs.device)
-    return Inputs(inputs[chosen], None if counted is None else counted[chosen])
+    return order[: size * options.groups]
+
+
+def _origin(options: RepresentationSimilarity) -> str:
+    """Where samples are from: a word of a sentence, or none."""
+    return "" if options.arrays_given else f"{options.split} "
 
 
 def _check_aligned(counted: Tensor) -> None:
@@ -178,8 +213,8 @@ def _both_untrained(context: penchant.Context) -> tuple[nn.Module, nn.Module]:
 
 
 def _compared(
-    first: Network,
-    second: Network,
+    first: Network | GivenArrays,
+    second: Network | GivenArrays,
     pairs: list[tuple[int, int]],
     samples: Inputs,
     context: penchant.Context,
@@ -192,16 +227,26 @@ def _compared(
     tell = context.progress(options.groups, "minibatches")
     for number, batch in enumerate(samples.batches(len(samples.inputs) // options.groups)):
         K = _grams(first, batch, options)
-        L = K if second.module is first.module else _grams(second, batch, options)
+        L = K if _are_same(first, second) else _grams(second, batch, options)
         generator = context.generator("shuffles", number) if null else None
         comparison.add(K, L, generator)
         tell(number + 1)
     return comparison
 
 
-def _grams(network: Network, batch: Inputs, options: RepresentationSimilarity) -> Tensor:
+def _are_same(first: Network | GivenArrays, second: Network | GivenArrays) -> bool:
+    if isinstance(first, GivenArrays) or isinstance(second, GivenArrays):
+        return first is second
+    return first.module is second.module
+
+
+def _grams(
+    network: Network | GivenArrays, batch: Inputs, options: RepresentationSimilarity
+) -> Tensor:
     """Gram matrices of all layers for a minibatch."""
     try:
+        if isinstance(network, GivenArrays):
+            return network.grams(batch.inputs)
         return layer_grams(
             network.module,
             batch.inputs,
@@ -301,7 +346,7 @@ def _conventions(options: RepresentationSimilarity, samples: Inputs) -> dict[str
         "second network": second,
         "layers": "what a module gives, at its first use, before what follows it",
         "positions": positions,
-        "samples": f"{count} {options.split} {_unit(samples)} in {options.groups} minibatches",
+        "samples": f"{count} {_origin(options)}{_unit(samples)} in {options.groups} minibatches",
         "cka": "linear, unbiased HSIC averaged over minibatches",
         "procrustes": "nuclear norm of X'Y over |X| |Y|, centred, mean over minibatches",
         "neighbours": f"{options.neighbours} nearest, Euclidean, in a minibatch",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import penchant
 
@@ -39,7 +41,42 @@ class _OnCurve(penchant.Probe):
 
 
 @attrs.frozen
-class FrequencyLearning(_OnCurve):
+class _OfOwn(_OnCurve):
+    """Options that say where a network of the user's own is measured, as a function on R^d."""
+
+    corners: Any = penchant.option(
+        None,
+        "own network: lowest and highest value of every input (2, inputs); None: 0 and 1",
+        array=True,
+    )
+    along: tuple[int, ...] | None = penchant.option(
+        None,
+        "own network: inputs along which waves are, one for lines, two for planes; None: all of "
+        "at most two, else the first",
+        at_least=0,
+    )
+    coordinates: Any = penchant.option(
+        None, "own network: points (N, inputs) or (N_1, N_2, inputs) of one's own", array=True
+    )
+    grid_points: int = penchant.option(64, "own network: points along each axis", at_least=8)
+    slices: int = penchant.option(
+        20, "own network: lines or planes at random values of the other inputs", at_least=2
+    )
+    window: str = penchant.option(
+        "hann", "own network: none takes functions to be periodic", choices=("hann", "none")
+    )
+    target_function: Any = penchant.option(
+        None,
+        "own network: its target, a function of points (n, inputs), or package.module:function",
+        target=True,
+    )
+    target_values: Any = penchant.option(
+        None, "own network: values of its target at its coordinates", array=True
+    )
+
+
+@attrs.frozen
+class FrequencyLearning(_OfOwn):
     r"""Spectrum of a network during training on a sum of sinusoids.
 
     The sinusoids lie along a line or a flower, which is embedded in the architecture's input of any
@@ -48,6 +85,17 @@ class FrequencyLearning(_OnCurve):
     count leakage from other frequencies, most where that amplitude is small. The control is the
     same training with targets randomly permuted among samples, so that no frequency is smoother
     than another; its rank correlation is about 0, also for rising amplitudes.
+
+    A network of your own, or the states of its training (`weights`), is measured as it is: a
+    function on $\mathbb{R}^d$ along lines, in planes or on a grid of yours, with one output or
+    several, against its target where you give one, else against its last state. Frequencies are
+    then cycles along the domain; of planes, bands of their length.
+
+    When not to trust it: a target that is much weaker in some frequencies makes their shares
+    uncertain, and a training is one sample: its order of frequencies has the error of a
+    correlation of as many frequencies, not over trainings. With Hann's window neighbouring
+    frequencies mix. Functions that are faster than the points resolve are warned of. A share says
+    nothing about waves that the target lacks.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiments 1, 5.
     """
@@ -58,6 +106,7 @@ class FrequencyLearning(_OnCurve):
     target = "penchant_spectral_bias.probes.frequency_learning:run"
     figures = "penchant_spectral_bias.figures.frequency_learning:draw"
     needs = ("architecture", "training", "continuous-inputs")
+    takes = ("fresh", "trained", "trajectory")
     uses = ("sinusoids", "flower")
     quantities = {
         "rank-correlation": "of the frequency with how late it is learnt, mean over trainings; "
@@ -70,6 +119,8 @@ class FrequencyLearning(_OnCurve):
         "permuted targets",
         "final-loss": "mean squared error at the end; null: loss of the best constant prediction",
         "petal-loss-gain": "final loss with fewest petals minus that with most, on the same waves",
+        "mean-frequency": "own network: mean of the frequencies of its last state, weighted by "
+        "energy; null: the entries of every weight in random order",
     }
     headline = penchant.Headline(
         "rank-correlation",
@@ -88,10 +139,14 @@ class FrequencyLearning(_OnCurve):
         "missing if never",
         "loss": "mean squared error (steps), mean over trainings",
         "spectral-norms": "largest singular value of every weight (steps x layers), mean",
-        "prediction": "of the first training (steps x samples)",
-        "target": "of the first training (samples)",
+        "prediction": "of the first training (steps x samples); of an own network in its first "
+        "slice (steps x points)",
+        "target": "of the first training (samples), or in the first slice (points)",
         "petals": "petals of the compared flowers",
         "petal-losses": "mean squared error on each (petals x steps), mean over trainings",
+        "bands": "own network: all frequencies that the points resolve",
+        "spectrum": "own network: share of the last state's energy at each",
+        "spectrum-null": "the same with the entries of every weight in random order, mean",
     }
     # experiment 1: ten waves on a line
     _LINE = {
@@ -134,6 +189,9 @@ class FrequencyLearning(_OnCurve):
     shuffled_trainings: int = penchant.option(
         5, "trainings of the control with permuted targets", at_least=0
     )
+    shuffles: int = penchant.option(
+        20, "own network: random orders of the entries of its weights, for the null", at_least=2
+    )
     compared_petals: tuple[int, ...] | None = penchant.option(
         None, "other flowers on which the same waves are learnt, for their loss", at_least=0
     )
@@ -146,12 +204,20 @@ class FrequencyLearning(_OnCurve):
 
 
 @attrs.frozen
-class FrequencyRobustness(_OnCurve):
+class FrequencyRobustness(_OfOwn):
     """Spectrum of trained networks after random perturbations of their parameters.
 
     Parameters are moved by delta times random unit vectors. The spectrum is that of the mean
     perturbed function, relative to the unperturbed one, averaged over trainings. `noise-floor` is
     the amplitude expected by chance for this number of perturbations.
+
+    A network of your own is measured as it is, as `frequency-learning` does: each line or plane
+    (`slices`) has random directions of its own, over which errors are.
+
+    When not to trust it: parameters are moved by one length in all layers together, so that a
+    network whose first layer has small weights (a SIREN is one with large frequencies in it) loses
+    its input frequencies first, whatever it has learnt. Where all amplitudes have reached the
+    noise floor, their order is that of the floor.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiment 2.
     """
@@ -162,12 +228,14 @@ class FrequencyRobustness(_OnCurve):
     target = "penchant_spectral_bias.probes.frequency_robustness:run"
     figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
     needs = ("architecture", "training", "continuous-inputs")
+    takes = ("fresh", "trained")
     uses = ("sinusoids", "flower")
     quantities = {
         "robustness-gap": "relative amplitude of the lowest minus that of the highest frequency, "
         "at the middle perturbation",
         "rank-correlation": "of minus the relative amplitude, averaged over perturbations, with "
-        "the frequency, mean over trainings; null: the same networks before training",
+        "the frequency, mean over trainings; null: the same networks before training; of an own "
+        "network: the entries of its weights in random order",
         "final-loss": "mean squared error of the unperturbed networks; null: loss of the best "
         "constant prediction",
     }
@@ -187,7 +255,8 @@ class FrequencyRobustness(_OnCurve):
         "unperturbed one",
         "noise-floor[delta, frequency]": "relative amplitude of the mean perturbed function "
         "expected by chance",
-        "amplitude[frequency]": "of the unperturbed function over the target's, mean",
+        "amplitude[frequency]": "of the unperturbed function over the target's, mean; of an own "
+        "network its amplitude",
     }
     arrays = {"frequencies": "of the target", "deltas": "lengths of the moves"}
     presets = {

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, captioned, heat_map, palette
+from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, heat_map, palette
 
 from penchant_spectral_bias.shared.bands import column, curve, row, stderr_of
 
@@ -16,6 +16,8 @@ MANY = 10  # layers or frequencies that a legend can list
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Learnt shares, the control, amplitudes, norms and loss, predictions; flowers, if compared."""
+    if "spectrum" in result.arrays:
+        return own_figures(result)
     figures = {
         "learnt-share": _shares(result, "learnt-share"),
         "amplitude": _amplitudes(result),
@@ -27,6 +29,77 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     if "petal-losses" in result.arrays:
         figures["petals"] = _petals(result)
     return figures
+
+
+def own_figures(result: penchant.Result) -> dict[str, Figure]:
+    """Of a network of the user's own: shares of its target, its spectrum, and its function."""
+    figures = {}
+    if "learnt-share" in result.arrays:
+        several = len(result.arrays["steps"]) > 1
+        of = _shares(result, "learnt-share") if several else _shares_of_one(result)
+        figures["learnt-share"] = of
+    figures["spectrum"] = _spectrum(result)
+    if "prediction" in result.arrays:
+        axes = result.arrays["target"].ndim
+        if axes == 1:
+            figures["prediction"] = _predictions(result)
+        elif axes == 2:
+            figures["prediction"] = _planes(result)
+    return figures
+
+
+def _shares_of_one(result: penchant.Result) -> Figure:
+    """The learnt share of every frequency, of one state."""
+    frequencies = result.arrays["frequencies"]
+    figure = Figure(figsize=(6.0, 3.6))
+    axes = figure.subplots()
+    stderr = stderr_of(result, "learnt-share")
+    errors = None if stderr is None else stderr[0]
+    shares = result.arrays["learnt-share"][0]
+    axes.errorbar(frequencies, shares, errors, fmt="o-", color=BLUE, markersize=4, capsize=2)
+    axes.axhline(1, color=FAINT, linestyle=":")
+    axes.set(xlabel="frequency", ylabel="learnt share of the wave")
+    caption = _order(result.quantities["rank-correlation"])
+    return captioned(figure, caption, title="How much of each frequency is there")
+
+
+def _spectrum(result: penchant.Result) -> Figure:
+    """Shares of energy by frequency, with those of mixed weights."""
+    figure = Figure(figsize=(6.0, 3.6))
+    axes = figure.subplots()
+    bands = result.arrays["bands"]
+    for name, colour, style, label in (
+        ("spectrum", BLUE, "-", "network"),
+        ("spectrum-null", ORANGE, "--", "weights in random order"),
+    ):
+        if name not in result.arrays:
+            continue
+        # what is zero to rounding has no place on the axis
+        values = np.maximum(result.arrays[name], 1e-14)
+        axes.plot(bands, values, style, color=colour, label=label)
+    axes.set(xlabel="frequency", ylabel="share of energy", yscale="log")
+    axes.legend(frameon=False, fontsize=8)
+    caption = result.quantities["mean-frequency"].sentence(
+        above="The function is faster than with weights in random order, mean frequency",
+        below="The function is slower than with weights in random order, mean frequency",
+        neither="The function is about as fast as with weights in random order, mean frequency",
+    )
+    return captioned(figure, caption, title="Spectrum of the function")
+
+
+def _planes(result: penchant.Result) -> Figure:
+    """Target and last state in the first plane."""
+    target, function = result.arrays["target"], result.arrays["prediction"][-1]
+    figure = Figure(figsize=(9.5, 3.8), layout="constrained")
+    low, high = float(target.min()), float(target.max())
+    for panel, values, title in zip(
+        figure.subplots(1, 2), (target, function), ("target", "network")
+    ):
+        image = panel.imshow(values, origin="lower", vmin=low, vmax=high, aspect="auto")
+        panel.set_title(title, fontsize=9)
+        panel.set(xlabel="point, second axis", ylabel="point, first axis")
+        figure.colorbar(image, ax=panel, shrink=0.8)
+    return captioned(figure, "Target and network in the first plane.", title="The learnt function")
 
 
 def _shares(result: penchant.Result, name: str) -> Figure:

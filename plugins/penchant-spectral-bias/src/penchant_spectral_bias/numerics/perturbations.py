@@ -46,6 +46,7 @@ def perturbed_outputs(
     count: int,
     *,
     chunk: int | None = None,
+    every: bool = False,
 ) -> Tensor:
     """First outputs of a network moved by every delta along random directions.
 
@@ -56,16 +57,19 @@ def perturbed_outputs(
         directions: Gives the generator of direction i, which is the same for every delta.
         count: How many directions.
         chunk: Moved networks that are evaluated as one stacked network.
+        every: Whether all outputs are given, not only the first.
 
     Returns:
-        Outputs (directions, deltas, points).
+        Outputs (directions, deltas, points), or (directions, deltas, points, outputs).
     """
     named = {name: each.detach() for name, each in network.named_parameters()}
     buffers = dict(network.named_buffers())
     chunk = chunk or chunk_size(inputs.device)
 
     def output(parameters: dict[str, Tensor]) -> Tensor:
-        outputs = torch.func.functional_call(network, (parameters, buffers), (inputs,))
+        outputs: Tensor = torch.func.functional_call(network, (parameters, buffers), (inputs,))
+        if every:
+            return outputs.flatten(1)
         first: Tensor = outputs[:, 0]
         return first
 

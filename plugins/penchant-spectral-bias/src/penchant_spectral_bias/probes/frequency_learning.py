@@ -21,6 +21,8 @@ from penchant_spectral_bias.shared.averages import averages, joined, missing, or
 from penchant_spectral_bias.shared.controls import against_control, in_steps
 from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
 from penchant_spectral_bias.shared.one_output import network_of_one_output
+from penchant_spectral_bias.shared.own_functions import refuse_own_options
+from penchant_spectral_bias.shared.own_learning import learnt_by_own
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.waves import (
     learners,
@@ -34,7 +36,13 @@ ROWS = ("amplitude", "learnt-share", "loss", "spectral-norms")
 
 
 def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Result:
-    """Train networks on waves, on the same waves permuted among samples, and on other flowers."""
+    """Train networks on waves, on the same waves permuted among samples, and on other flowers.
+
+    A network of the user's own is measured as it is.
+    """
+    if context.network_kind != "fresh":
+        return learnt_by_own(options, context)
+    refuse_own_options(options)
     check_loss(context, "squared-error")
     items = _items(options, context)
     shards = list(context.map(trained, items))

@@ -14,6 +14,8 @@ from penchant_spectral_bias.numerics.perturbations import perturbed_outputs
 from penchant_spectral_bias.numerics.rank_order import correlations, smallest_step
 from penchant_spectral_bias.shared.averages import joined, missing
 from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.own_functions import refuse_own_options
+from penchant_spectral_bias.shared.own_robustness import robustness_of_own
 from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.waves import (
     learners,
@@ -29,7 +31,10 @@ LEARNT = 0.8  # of its amplitude: what a frequency should have before anything i
 
 
 def run(options: FrequencyRobustness, context: penchant.Context) -> penchant.Result:
-    """Train a network for every set of phases and perturb each."""
+    """Train a network for every set of phases and perturb each; or perturb the user's own."""
+    if context.network_kind != "fresh":
+        return robustness_of_own(options, context)
+    refuse_own_options(options)
     check_loss(context, "squared-error")
     size = group_size(context.device)
     # networks that share a device share a shard

@@ -7,14 +7,23 @@ and is read whole. Nothing in a file is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from penchant_weights.shared.stored_files import stored_files
+
+
+class StoredTensor(NamedTuple):
+    """A tensor that is read when it is needed."""
+
+    shape: tuple[int, ...]
+    is_floating_point: bool
+    read: Callable[[], Tensor]
 
 
 def stored_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
@@ -33,12 +42,60 @@ def stored_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
             yield from _of_torch(file)
 
 
+def tensors_by_name(path: Path) -> dict[str, StoredTensor]:
+    """Names and shapes of all tensors of a path; none is read before it is needed.
+
+    Args:
+        path: A file, an index, or a folder with either.
+    """
+    stored: dict[str, StoredTensor] = {}
+    for file in stored_files(path):
+        of_file = _lazy_safetensors(file) if file.suffix == ".safetensors" else _lazy_torch(file)
+        stored |= of_file
+    return stored
+
+
 def _of_safetensors(file: Path) -> Iterator[tuple[str, Tensor]]:
     from safetensors import safe_open
 
     with safe_open(file, framework="pt", device="cpu") as tensors:
         for name in tensors.keys():  # noqa: SIM118 (it is no dict)
             yield name, tensors.get_tensor(name)
+
+
+def _lazy_safetensors(file: Path) -> dict[str, StoredTensor]:
+    from safetensors import SafetensorError, safe_open
+
+    stored = {}
+    try:
+        with safe_open(file, framework="pt", device="cpu") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 (it is no dict)
+                described = tensors.get_slice(name)
+                # F32, F8_E4M3, BF16 and so on
+                is_float = described.get_dtype().removeprefix("B").startswith("F")
+                read = functools.partial(_read_safetensors, file, name)
+                stored[name] = StoredTensor(tuple(described.get_shape()), is_float, read)
+    except SafetensorError as error:
+        raise ValueError(f"{file} cannot be read as a checkpoint: {error}") from None
+    return stored
+
+
+def _read_safetensors(file: Path, name: str) -> Tensor:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt", device="cpu") as tensors:
+        tensor: Tensor = tensors.get_tensor(name)
+    return tensor
+
+
+def _lazy_torch(file: Path) -> dict[str, StoredTensor]:
+    """Mapped tensors: holding one reads nothing of it."""
+    return {name: of_memory(tensor) for name, tensor in _of_torch(file)}
+
+
+def of_memory(tensor: Tensor) -> StoredTensor:
+    """A tensor that is already there, such as a network's parameter."""
+    return StoredTensor(tuple(tensor.shape), tensor.is_floating_point(), lambda: tensor)
 
 
 def _of_torch(file: Path) -> Iterator[tuple[str, Tensor]]:

@@ -1,0 +1,93 @@
+"""The spectral bias of a physics-informed network: -u'' = f on [0, 1], with u = 0 at both ends.
+
+The residual of a wave of frequency k has the factor k^2, so that this loss weights fast waves by
+k^4. Control: the same network that learns the solution itself, by regression. A minute on one core.
+"""
+
+import math
+import tempfile
+from pathlib import Path
+
+import penchant
+import torch
+from torch import nn
+
+BANDS = (1, 2, 3, 4, 5)
+STEPS = (0, 50, 100, 200, 400, 800, 1600)
+POINTS = 128
+
+
+class Solution(nn.Module):
+    """A network that is 0 at both ends."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Linear(1, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)
+        )
+
+    def forward(self, x):
+        return x * (1 - x) * self.body(4 * x - 2)
+
+
+def exact(points):
+    """The solution: every frequency with the same amplitude."""
+    return sum(torch.sin(2 * math.pi * k * points[:, 0]) for k in BANDS)
+
+
+def forcing(points):
+    """-u'' of the exact solution."""
+    return sum((2 * math.pi * k) ** 2 * torch.sin(2 * math.pi * k * points[:, 0]) for k in BANDS)
+
+
+def residual(network, points):
+    """-u'' - f, over the size of f."""
+    points = points.requires_grad_()
+    u = network(points)
+    (slope,) = torch.autograd.grad(u.sum(), points, create_graph=True)
+    (bend,) = torch.autograd.grad(slope.sum(), points, create_graph=True)
+    return (-bend[:, 0] - forcing(points)) / (2 * math.pi * BANDS[-1]) ** 2
+
+
+def train(network, folder, *, physics):
+    """Checkpoints of a training by the equation, or by regression on its solution."""
+    points = (torch.arange(POINTS) / POINTS)[:, None]
+    adam = torch.optim.Adam(network.parameters(), lr=2e-3)
+    files = []
+    for step in range(STEPS[-1] + 1):
+        if step in STEPS:
+            files.append(str(Path(folder) / f"step-{step}.pt"))
+            torch.save(network.state_dict(), files[-1])
+        off = residual(network, points) if physics else network(points)[:, 0] - exact(points)
+        adam.zero_grad()
+        off.square().mean().backward()
+        adam.step()
+    return files
+
+
+def measure(*, physics, seed=0):
+    """What `frequency-learning` says of one training."""
+    torch.manual_seed(seed)
+    network = Solution()
+    with tempfile.TemporaryDirectory() as folder:
+        files = train(network, folder, physics=physics)
+        return penchant.measure(
+            "frequency-learning",
+            architecture=Solution(),
+            weights=files,
+            shape=(1,),
+            frequencies=BANDS,
+            grid_points=POINTS,
+            window="none",
+            target_function=exact,
+            seed=seed,
+        )
+
+
+if __name__ == "__main__":
+    for name, physics in {"by the equation": True, "by regression": False}.items():
+        result = measure(physics=physics)
+        print(f"{name}: {result.quantities['rank-correlation']}")
+        for step, row in zip(result.arrays["steps"], result.arrays["learnt-share"]):
+            print(f"    step {step}: shares", ", ".join(f"{share:.2f}" for share in row))
+        print(f"    loss {result.quantities['final-loss']}")
