@@ -116,7 +116,7 @@ def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, 
         warnings=result.warnings,
         error=result.error or "",
         seconds=seconds,
-        own_samples=(record.get("dataset") or {}).get("name") == "import",
+        own_samples=(record.get("dataset") or {}).get("name") in ("import", "file"),
     )
 
 
