@@ -24,7 +24,7 @@ from penchant.terminal import complain, with_display
 
 from penchant_card.budgets import Clock, Costs, costs, fitting
 from penchant_card.fresh import FOLDER, write_fresh
-from penchant_card.listening import MinutesLeft
+from penchant_card.listening import MinutesLeft, OutOfMinutesError
 from penchant_card.network_facts import NetworkFacts, checksum, parameters, source_of
 from penchant_card.plans import SEEDS, WHERE, LeftOut, Plan, no_probe, plan
 from penchant_card.rows import Row, rows
@@ -190,6 +190,8 @@ class _Maker:
                 self._run(self.plan.experiment, self.folder, [job.id for job in more])
             if self.plan.trained:
                 self._run_fresh(network, data, chosen, found, seeds)
+        except OutOfMinutesError:
+            self.notes.append("The minutes were used before everything that was begun was done.")
         except KeyboardInterrupt as error:
             stopped = error
             self.notes.append("Interrupted: the same command goes on with it.")
@@ -212,12 +214,15 @@ class _Maker:
         given = f"{self.clock.minutes:g} minutes"
         return Error(f"{given} are too few for any probe, expected at least {needed:.1f}")
 
-    def _run(self, experiment: Any, folder: Path, only: Sequence[str]) -> None:
+    def _run(
+        self, experiment: Any, folder: Path, only: Sequence[str], *, temporary: bool = False
+    ) -> None:
         listening = self.plugins
         if self.progress:
-            listening = with_display(listening, quantities=False)
-            listening = listening.with_listener("minutes", MinutesLeft(self.clock))
-        run_experiment(experiment, listening, folder, only=only)
+            listening = with_display(listening, lines=False)
+        stopwatch = MinutesLeft(self.clock, lines=self.progress)
+        listening = listening.with_listener("minutes", stopwatch)
+        run_experiment(experiment, listening, folder, only=only, temporary=temporary)
 
     def _corrected(self, found: Costs, chosen: Sequence[Job]) -> Costs:
         """The costs, with what the first jobs have really taken."""
@@ -229,12 +234,7 @@ class _Maker:
         return attrs.evolve(found, seconds=seconds)
 
     def _run_fresh(
-        self,
-        network: Mapping[str, Any],
-        data: Any,
-        chosen: Sequence[Job],
-        found: Costs,
-        count: int,
+        self, network: Mapping[str, Any], data: Any, chosen: Sequence[Job], found: Costs, count: int
     ) -> None:
         """Measure fresh networks of the same architecture, in a run folder of their own."""
         samples = self.plan.data
@@ -256,7 +256,7 @@ class _Maker:
         for entry in raw["probes"]:
             if entry["name"] in done and "architectures" in entry:
                 entries.append({**entry, "architectures": labels})
-        raw |= {"architectures": tables, "probes": entries, "title": "Fresh networks"}
+        raw |= {"architectures": tables, "probes": entries, "figures": False}
         raw["title"] = f"Fresh networks beside {network['label']}"
         experiment = build(raw, self.plugins, WHERE)
         jobs = experiment.jobs(self.plan.jobs[0].record["device"])
@@ -264,7 +264,7 @@ class _Maker:
         jobs.sort(key=lambda job: order.index(job.probe.label))
         ids = [job.id for job in fitting(jobs, found, self.clock.left, {})]
         if ids:
-            run_experiment(experiment, self.plugins, folder / "run", only=ids)
+            self._run(experiment, folder / "run", ids, temporary=True)
         else:
             self.notes.append("No minutes were left for fresh networks beside it.")
 

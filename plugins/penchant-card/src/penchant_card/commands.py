@@ -39,7 +39,7 @@ def card(
 ) -> None:
     """What NETWORK prefers, on one page, chosen by itself within some minutes.
 
-    NETWORK is a component (lenet, mlp:widths=[64], timm:resnet18, huggingface:folder) or your own as
+    NETWORK is a component (lenet, mlp:widths=[64], timm:resnet18, huggingface:folder) or your own,
     package.module:Class. Ctrl-C leaves a card of what is done; the same command goes on with it.
     """
     from penchant.experiments.typed_text import parse_options

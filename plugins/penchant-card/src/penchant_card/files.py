@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from penchant.experiments.experiment import read_toml
 from penchant.results.files import SCHEMA, atomic, write_json
 from penchant_report.answers import entries_of
 from penchant_report.sources import to_json, to_records
@@ -48,8 +49,15 @@ def record(card: Card) -> dict[str, Any]:
         ],
         "left_out": [attrs.asdict(each) for each in card.left_out],
         "notes": list(card.notes),
+        "experiment": _experiment(card),
         "jobs": to_records(entries_of(card.run), shown),
     }
+
+
+def _experiment(card: Card) -> dict[str, Any]:
+    """The experiment without its network and data, which a test gives again."""
+    raw = read_toml(card.folder / "experiment.toml")
+    return {name: value for name, value in raw.items() if name not in ("architectures", "datasets")}
 
 
 def _number(number: Number) -> dict[str, Any]:

@@ -59,10 +59,8 @@ def _maker(job: Job, network: nn.Module, shape: Any) -> Callable[[int], nn.Modul
     if hasattr(source, "state_dict") and not isinstance(source, type):
         return lambda number: initialised(network, derive(job.seed, "card", number))
     size, outputs = shape
-    bound = BoundArchitecture(
-        with_arrays(component), job.architecture.label, tuple(size), outputs, job.seed
-    )
-    return bound
+    label = job.architecture.label
+    return BoundArchitecture(with_arrays(component), label, tuple(size), outputs, job.seed)
 
 
 def initialised(network: nn.Module, seed: int) -> nn.Module:

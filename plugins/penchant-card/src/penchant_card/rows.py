@@ -127,7 +127,9 @@ def rows(
     Returns:
         The rows, and by probe why its numbers cannot be compared with the atlas.
     """
-    groups = {answer.probe: answer.groups[0] for answer in answers(entries_of(run)) if answer.groups}
+    groups = {
+        answer.probe: answer.groups[0] for answer in answers(entries_of(run)) if answer.groups
+    }
     beside = _values(fresh)
     not_comparable: dict[str, str] = {}
     families: dict[str, list[tuple[str, Group]]] = {}

@@ -26,7 +26,7 @@ def load(options: FileDataset, generator: Any) -> Any:
         source = _arrays(path)
     else:
         raise Error(f"there is no file or folder {options.path!r}")
-    return load_imported(ImportedDataset(source, options.classes), generator)
+    return load_imported(ImportedDataset(factory=source, classes=options.classes), generator)
 
 
 def _arrays(path: Path) -> Any:

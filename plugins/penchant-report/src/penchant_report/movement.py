@@ -18,7 +18,7 @@ from penchant_numerics.rounding import counted, p_text
 
 from penchant_report.answers import Entry
 from penchant_report.compare import Row, compare
-from penchant_report.sources import Source, source_of
+from penchant_report.sources import source_of
 from penchant_report.wording import value_text
 
 
