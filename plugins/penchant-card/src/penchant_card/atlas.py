@@ -30,7 +30,7 @@ def difference(result: Result, *, trained: bool) -> str:
     if list(result.shape or ()) != conditions["shape"] or result.outputs != conditions["outputs"]:
         shape = " x ".join(map(str, conditions["shape"]))
         return f"the atlas has inputs of {shape} and {conditions['outputs']} output"
-    data = result.record.get("dataset") or {}
+    data: Any = result.record.get("dataset") or {}
     if data.get("options") != conditions["data"]:
         return "the atlas has other data" if conditions["data"] else "the atlas has no data"
     for option, value in conditions["options"].items():

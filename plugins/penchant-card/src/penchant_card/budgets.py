@@ -65,8 +65,8 @@ def costs(experiment: Experiment, jobs: Sequence[Job], seconds: float) -> Costs:
                 known[name] = cost.seconds
     # On a busy machine a second of computing takes longer than a second.
     slower = max(1.0, (time.monotonic() - began) / max(_computed() - computed, 0.1))
-    seconds = {name: slower * cost for name, cost in known.items()}
-    return Costs(seconds, refused, _workers(experiment, jobs))
+    slowed = {name: slower * cost for name, cost in known.items()}
+    return Costs(slowed, refused, _workers(experiment, jobs))
 
 
 def _computed() -> float:

@@ -69,7 +69,7 @@ class Card:
         for row in self.rows:
             lines.append(f"{row.family}: {row.sentence}")
             for number in row.numbers:
-                fresh = f"; fresh {number.fresh.text}" if number.fresh else ""
+                fresh = f"; {number.fresh.text}" if number.fresh else ""
                 mark = " ✱" if number.unusual or (number.notable and not number.fresh) else ""
                 beside = "; ".join(filter(None, [number.null, number.among]))
                 null = f" ({beside})" if beside else ""
@@ -125,12 +125,15 @@ def card(
     table = network_table(network, plugins, weights=weights, label=label)
     samples = data_table(data, plugins, table)
     settings: dict[str, Any] = {"title": f"What {table['label']} prefers"}
-    given = {"shape": shape, "outputs": outputs, "device": device, "workers": workers}
-    settings |= {
-        name: list(value) if name == "shape" else value
-        for name, value in given.items()
-        if value is not None
+    given: dict[str, Any] = {
+        "shape": shape,
+        "outputs": outputs,
+        "device": device,
+        "workers": workers,
     }
+    if shape is not None:
+        given["shape"] = list(shape)
+    settings |= {name: value for name, value in given.items() if value is not None}
     numbers = list(range(seed, seed + seeds))
     planned = plan(table, samples, plugins, settings=settings, seeds=numbers)
     maker = _Maker(planned, plugins, clock, _folder(out, table, samples, planned), progress)

@@ -64,7 +64,10 @@ def _rendered(template: str, card: Card, model_index: str) -> str:
 
 def _picture(card: Card, job: str) -> str:
     drawn = small_picture(card.run, job)
-    return embedded(*reversed(drawn)) if drawn else ""
+    if drawn is None:
+        return ""
+    ending, content = drawn
+    return embedded(content, ending)
 
 
 @functools.cache

@@ -45,7 +45,9 @@ def _drawn(card: Card) -> Any:
     from matplotlib.figure import Figure
 
     height = HEAD + ROW * len(card.rows) + 0.1
-    figure = Figure(figsize=(WIDTH, height), layout="none")
+    figure = Figure(figsize=(WIDTH, height))
+    # Everything has a place of its own: nothing is moved to make room.
+    figure.set_layout_engine("none")
     network = card.network
     top = 1 - 0.25 / height
     figure.text(0.02, top, _shown(network.name), size=15, weight="bold", va="top")

@@ -12,6 +12,8 @@ from penchant_report.installed import drawing_of
 LARGEST_SVG = 60_000  # bytes of a drawing, above which it is a picture
 DPI = 160
 MARGIN = 0.04  # inches around the panel
+WIDE = 2.7  # inches of a panel, above which the figure is made smaller: its letters stay
+LEAST = 0.55  # of its size
 
 
 def small_picture(run: Run, job: str, *, ending: str = "svg") -> tuple[str, bytes] | None:
@@ -46,12 +48,23 @@ def _first_panel(figure: Any) -> Any:
     """The box of the first axes with its labels, in inches."""
     from matplotlib.transforms import Bbox
 
+    # What belongs to all panels would be cut.
+    for legend in list(figure.legends):
+        legend.remove()
+    figure.suptitle("")
+    inches = _panel_inches(figure)
+    if inches is None:
+        return "tight"
+    if inches.width > WIDE:
+        figure.set_size_inches(figure.get_size_inches() * max(LEAST, WIDE / inches.width))
+        inches = _panel_inches(figure)
+    return Bbox(inches.padded(MARGIN).extents.reshape(2, 2))
+
+
+def _panel_inches(figure: Any) -> Any:
     figure.draw_without_rendering()
     box = figure.axes[0].get_tightbbox()
-    if box is None:
-        return "tight"
-    inches = box.transformed(figure.dpi_scale_trans.inverted())
-    return Bbox(inches.padded(MARGIN).extents.reshape(2, 2))
+    return None if box is None else box.transformed(figure.dpi_scale_trans.inverted())
 
 
 def _saved(figure: Any, ending: str, panel: Any) -> bytes:

@@ -21,6 +21,8 @@ from penchant_report.wording import value_text
 
 from penchant_card import atlas
 
+DIGITS = 4  # of a number whose error is negligible
+NEGLIGIBLE = 5e-4  # an error as a share of its number
 FEWEST_FRESH = 2  # networks that have a spread
 
 
@@ -38,10 +40,10 @@ class Fresh:
 
     @property
     def text(self) -> str:
-        """Mean and spread over networks."""
+        """Mean and standard deviation over networks."""
         mean, spread = statistics.fmean(self.values), statistics.stdev(self.values)
         number = f"{rounded(mean, spread)} ± {short_error(spread, mean)}".replace("-", "−")
-        return f"{number} ({len(self.values)} fresh networks)"
+        return f"fresh {number}"
 
 
 @attrs.frozen
@@ -76,7 +78,7 @@ class Number:
     @property
     def value(self) -> str:
         """The value with its error."""
-        return value_text(self.quantity)
+        return short(self.quantity)
 
     @property
     def null(self) -> str:
@@ -94,6 +96,20 @@ class Number:
             return ""
         below, count = self.rank
         return f"above {below} of {count} in the atlas"
+
+
+def short(quantity: Quantity) -> str:
+    """A value with its error, and no more digits than a reader needs.
+
+    >>> short(Quantity(28.044827, stderr=0.000028)), short(Quantity(0.492536, exact=True))
+    ('28.04', '0.4925')
+    >>> short(Quantity(25.31, stderr=0.54))
+    '25.31 ± 0.54'
+    """
+    number = quantity.value
+    if quantity.missing or (quantity.stderr and quantity.stderr > abs(number) * NEGLIGIBLE):
+        return value_text(quantity)
+    return f"{number:.{DIGITS}g} {quantity.unit}".rstrip().replace("-", "−")
 
 
 @attrs.frozen
@@ -143,7 +159,7 @@ def rows(
         numbers: list[Number] = []
         for name, each in members:
             reason = atlas.difference(run.result(each.entries[0].id, arrays=False), trained=trained)
-            if reason:
+            if reason and name in atlas.atlas():
                 not_comparable[name] = reason
             numbers += _numbers(cards[name], each, beside.get(name, {}), ranked=not reason)
         if numbers:

@@ -50,9 +50,9 @@ class Movement:
         lines = [_sentence(row) for row in self.moved]
         lines += [f"failed: {text}" for text in self.failed]
         lines += [f"not compared: {text}" for text in self.others]
-        count = counted(self.compared, "quantity", "quantities")
         moved = len(self.moved) or "none"
-        return [*lines, f"{moved} of {count} moved ({self.level:g} level, Holm's correction)"]
+        decided = f"{self.level:g} level, Holm's correction"
+        return [*lines, f"{moved} of {counted(self.compared, 'compared number')} moved ({decided})"]
 
 
 def movement(

@@ -85,7 +85,11 @@ def to_records(
 def to_json(quantity: Quantity) -> dict[str, Any]:
     """A quantity as JSON: what is unknown is left out, a missing value is null."""
     values = attrs.asdict(quantity)
-    known = {name: value for name, value in values.items() if value not in (None, "", False)}
+    known = {}
+    for name, value in values.items():
+        # A number that is 0 is known.
+        if value is not None and value is not False and value != "":
+            known[name] = value
     return {**known, "value": None if quantity.missing else quantity.value}
 
 

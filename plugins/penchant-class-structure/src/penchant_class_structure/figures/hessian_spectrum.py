@@ -18,7 +18,7 @@ def headline(result: penchant.Result) -> str | None:
     largest = result.quantities.get("largest")
     if largest is None:
         return None
-    text = f"The largest eigenvalue of the Hessian is {largest}"
+    text = f"The largest eigenvalue of the Hessian is {largest.value:.3g}"
     top = result.arrays.get("top-eigenvalues")
     if top is not None and len(top) > 1:
         text += f"; {_outliers(np.asarray(top))}"
