@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error, suggestion
+from penchant.execution.folders import move_aside
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
 from penchant.experiments.identity import plain, short_hash
@@ -93,6 +94,7 @@ def card(
     label: str | None = None,
     device: str | None = None,
     workers: int | None = None,
+    fresh: bool = False,
     progress: bool = True,
     plugins: Plugins | None = None,
     **unknown: Any,
@@ -112,6 +114,7 @@ def card(
         label: What the network is called.
         device: Where to compute.
         workers: How many jobs run at a time.
+        fresh: Move an old run in this folder aside.
         progress: Print a line for each job.
         plugins: Where components are found; by default all that are installed.
         **unknown: Refused.
@@ -136,7 +139,10 @@ def card(
     settings |= {name: value for name, value in given.items() if value is not None}
     numbers = list(range(seed, seed + seeds))
     planned = plan(table, samples, plugins, settings=settings, seeds=numbers)
-    maker = _Maker(planned, plugins, clock, _folder(out, table, samples, planned), progress)
+    folder = _folder(out, table, samples, planned)
+    if fresh and folder.exists():
+        move_aside(folder)
+    maker = _Maker(planned, plugins, clock, folder, progress)
     return maker.make(table, samples, seeds)
 
 

@@ -21,6 +21,7 @@ from penchant.terminal import say
 @click.option("--label", help="What the network is called.")
 @click.option("--device", help="auto, cpu, cuda or cuda:N.")
 @click.option("--workers", type=int, help="How many jobs run at a time.")
+@click.option("--fresh", is_flag=True, help="Move an old run in this folder aside.")
 @click.pass_obj
 def card(
     without: tuple[str, ...],
@@ -36,6 +37,7 @@ def card(
     label: str | None,
     device: str | None,
     workers: int | None,
+    fresh: bool,
 ) -> None:
     """What NETWORK prefers, on one page, chosen by itself within some minutes.
 
@@ -61,6 +63,7 @@ def card(
         label=label,
         device=device,
         workers=workers,
+        fresh=fresh,
         plugins=load_here(without),
     )
     for line in made.lines():
