@@ -83,10 +83,13 @@ def _pictures(folder: Path) -> Any:
 
 def _classes(folder: Path) -> tuple[Any, list[str]]:
     import torch
-    from PIL import Image
 
     from penchant_import.pixels import read_input
 
+    try:
+        from PIL import Image
+    except ImportError:
+        raise Error("pictures need pillow, which is not installed: pip install pillow") from None
     pixels: list[Any] = []
     labels: list[str] = []
     for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
