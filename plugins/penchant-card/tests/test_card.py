@@ -51,7 +51,7 @@ def made(tmp_path_factory):
 def test_a_card_has_a_row_for_each_family_and_fresh_networks_beside_them(made):
     families = [row.family for row in made.rows]
     assert families[:2] == ["input directions", "frequencies"]
-    assert {"class structure", "curvature", "tangent kernel", "weights"} <= set(families)
+    assert {"class structure", "curvature", "tangent kernel", "information"} <= set(families)
     numbers = [number for row in made.rows for number in row.numbers]
     assert all(row.sentence and 1 <= len(row.numbers) <= 6 for row in made.rows)
     beside = [number for number in numbers if number.fresh]

@@ -27,11 +27,13 @@ class Costs:
         seconds: Of one job, by the label of its probe.
         refused: Why a probe cannot run, by its label.
         workers: How many jobs run at a time.
+        least: Probes of which only a lower bound is known.
     """
 
     seconds: dict[str, float]
     refused: dict[str, str]
     workers: int
+    least: frozenset[str] = frozenset()
 
     def of(self, jobs: Sequence[Job]) -> float:
         """Seconds that jobs take together."""
@@ -55,18 +57,21 @@ def costs(experiment: Experiment, jobs: Sequence[Job], seconds: float) -> Costs:
     each = min(LONGEST, max(SHORTEST, SHARE * seconds / len(first)))
     known: dict[str, float] = {}
     refused: dict[str, str] = {}
+    least: set[str] = set()
     began, computed = time.monotonic(), _computed()
     with tempfile.TemporaryDirectory() as folder:
         for name, job in first.items():
             cost = estimated(job, Path(folder), each)
             if cost.ended and cost.error and not cost.skipped:
                 refused[name] = cost.error
-            else:
-                known[name] = cost.seconds
+                continue
+            known[name] = cost.seconds
+            if not cost.ended:
+                least.add(name)
     # On a busy machine a second of computing takes longer than a second.
     slower = max(1.0, (time.monotonic() - began) / max(_computed() - computed, 0.1))
     slowed = {name: slower * cost for name, cost in known.items()}
-    return Costs(slowed, refused, _workers(experiment, jobs))
+    return Costs(slowed, refused, _workers(experiment, jobs), frozenset(least))
 
 
 def _computed() -> float:

@@ -240,7 +240,8 @@ class _Maker:
             folder = JobFolder.of(self.folder, job.id)
             if folder.result.is_file():
                 seconds[job.probe.label] = folder.read(arrays=False).cost.get("seconds", 0.0)
-        return attrs.evolve(found, seconds=seconds)
+        known = {job.probe.label for job in chosen}
+        return attrs.evolve(found, seconds=seconds, least=found.least - known)
 
     def _run_fresh(
         self, network: Mapping[str, Any], data: Any, chosen: Sequence[Job], found: Costs, count: int
@@ -318,7 +319,8 @@ class _Maker:
                 missing.append(LeftOut(name, f"it failed: {error}"))
                 continue
             minutes = found.seconds.get(name, 0.0) / found.workers / 60
-            reason = f"it did not fit: it would take {minutes:.1f} minutes"
+            about = "more than" if name in found.least else "about"
+            reason = f"it did not fit: it would take {about} {minutes:.1f} minutes"
             missing.append(LeftOut(name, reason, minutes))
         return missing
 
