@@ -9,15 +9,18 @@ import sys
 import attrs
 import numpy as np
 import pytest
+import torch
 from penchant.plugins import discovery
 from penchant.results.quantities import Quantity
 from penchant_card import atlas
 from penchant_card.budgets import Clock
 from penchant_card.listening import MinutesLeft, OutOfMinutesError
+from penchant_card.plans import plan
 from penchant_card.rows import Number, Row, _decided, _fresh
 from penchant_card.subjects import data_table, network_table
 from penchant_report.pooling import pooled
 from scipy import stats
+from torch import nn
 
 
 def test_a_network_against_fresh_ones_is_a_t_test_of_one_more():
@@ -119,3 +122,32 @@ def test_a_folder_of_a_model_is_its_weights_and_its_tokenizer(tmp_path):
     texts.write_text("a")
     data = data_table(texts, plugins, table)
     assert data["tokenizer"] == str(tmp_path) and data["length"] == 32
+
+
+def fixed(shape):
+    """A network of the user's own with three outputs, whatever is wanted."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 3))
+
+
+def any_number(shape, outputs):
+    """A network with as many outputs as are wanted."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), outputs))
+
+
+@pytest.mark.parametrize(("factory", "data"), [(fixed, ["d"]), (any_number, [])])
+def test_probes_that_need_no_data_draw_networks_with_one_output_where_they_can(factory, data):
+    samples = {
+        "name": "import",
+        "label": "d",
+        "factory": (torch.randn(30, 4), torch.arange(30) % 3),
+    }
+    network = {"name": "import", "label": "own", "factory": factory}
+    planned = plan(network, samples, discovery.load(), settings={}, seeds=[3, 4])
+    entries = {entry["name"]: entry for entry in planned.experiment.raw["probes"]}
+    assert entries["nad"]["datasets"] == data
+    assert entries["tangent-kernel"]["datasets"] == ["d"]
+    assert entries["tangent-kernel"]["training"] == {"steps": 0}
+    assert entries["tangent-kernel"]["samples"] == len(planned.data.train.inputs) == 24
+    # Every probe with the first seed comes before the second seed of any.
+    seeds = [job.seed for job in planned.jobs]
+    assert seeds == sorted(seeds) and set(seeds) == {3, 4}

@@ -343,7 +343,7 @@ class _Maker:
             described = f"{name}: {len(samples.train.inputs):,} training samples, {kinds}"
         return NetworkFacts(
             name=str(network["label"]),
-            kind="one given network" if trained else f"networks as they are drawn, {_seeds(raw)}",
+            kind="one given network" if trained else f"networks at initialisation, {_seeds(raw)}",
             parameters=parameters(model),
             input=" x ".join(map(str, shape)),
             output=str(outputs),

@@ -17,7 +17,7 @@ class NetworkFacts:
 
     Attributes:
         name: What it is called.
-        kind: "one given network" or "networks as they are drawn".
+        kind: "one given network" or "networks at initialisation".
         parameters: How many numbers it has that are trained.
         input: Shape of one input.
         output: Its outputs for one input.

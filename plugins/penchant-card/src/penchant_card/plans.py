@@ -98,14 +98,16 @@ def plan(
     if samples is not None:
         # What needs one output is given fresh networks of the data's shape with one.
         raw |= {"shape": list(samples.shape)}
-    model = _model(raw, plugins)
+    model, one_output = _model(raw, plugins)
     entries, left_out, cards = [], [], {}
     for cls in _with_cards(plugins):
         reason = _not_taken(cls, kind, has_data=data is not None)
         if reason:
             left_out.append(LeftOut(cls.name, reason))
             continue
-        entry = _entry(cls, raw, trained=trained, network=model, data=samples)
+        entry = _entry(cls, raw, without_data=one_output, network=model, data=samples)
+        if not trained and cls.trains():
+            entry["training"] = {"steps": 0}
         try:
             build({**raw, **_used(raw, entry), "probes": [entry]}, plugins, WHERE)
         except Error as error:
@@ -166,15 +168,32 @@ def _samples(dataset: BoundComponent[Any] | None, seed: int) -> Data | None:
     return loaded(dataset, seed=seed, device=cpu, dtype=torch.float32)
 
 
-def _model(raw: Mapping[str, Any], plugins: Plugins) -> nn.Module:
-    """The network; where networks are drawn, the first of the first seed."""
+def _model(raw: Mapping[str, Any], plugins: Plugins) -> tuple[nn.Module, bool]:
+    """The network; where networks are drawn, the first, and whether they also come with one output.
+
+    Those of probes that need no data are then drawn with one output, as most measurements of
+    networks at initialisation are.
+    """
     probe = _any_probe(raw, plugins)
     (job, *_) = probe.jobs("cpu")
     with tempfile.TemporaryDirectory() as folder:
         context = Context(job, Path(folder), device=resolve_device("cpu"))
-        if context.network_kind == "fresh":
-            return context.network(0)
-        return next(iter(context.trained()))[1]
+        if context.network_kind != "fresh":
+            return next(iter(context.trained()))[1], False
+        return context.network(0), _has_one_output(context)
+
+
+def _has_one_output(context: Context) -> bool:
+    """Does the architecture make networks with one output? Your own may have a fixed number."""
+    import torch
+
+    try:
+        network = context.network(0, outputs=1)
+        with torch.no_grad():
+            answer = network(torch.zeros(1, *context.measured.shape, device=context.device))
+        return tuple(answer.shape) == (1, 1)
+    except Exception:  # whatever is wrong is said where a probe is given the network
+        return False
 
 
 def _any_probe(raw: Mapping[str, Any], plugins: Plugins) -> Experiment:
@@ -199,7 +218,7 @@ def _entry(
     cls: type[Probe],
     raw: Mapping[str, Any],
     *,
-    trained: bool,
+    without_data: bool,
     network: nn.Module,
     data: Data | None,
 ) -> dict[str, Any]:
@@ -216,11 +235,8 @@ def _entry(
     if cls.has_axis("architecture"):
         entry["architectures"] = [label_of(raw["architectures"][0])]
     if raw["datasets"] and cls.has_axis("dataset"):
-        # Drawn networks are measured with one output where a probe needs that, without data.
-        one_output = not trained and "scalar-output" in cls.needs and "dataset" in cls.accepts
-        entry["datasets"] = [] if one_output else [label_of(raw["datasets"][0])]
-    if not trained and cls.trains():
-        entry["training"] = {"steps": 0}
+        leaves = without_data and "dataset" in cls.accepts
+        entry["datasets"] = [] if leaves else [label_of(raw["datasets"][0])]
     return entry
 
 

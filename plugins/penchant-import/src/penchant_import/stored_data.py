@@ -49,13 +49,13 @@ def _arrays(path: Path) -> Any:
 
 def _of_split(arrays: Mapping[str, Any], split: str) -> dict[str, Any]:
     """The arrays of a split: x_train, or train_x."""
-    found = {}
+    columns = {}
     for name, array in arrays.items():
         words = name.lower().split("_")
         if split in words:
             words.remove(split)
-            found["_".join(words)] = array
-    return found
+            columns["_".join(words)] = array
+    return columns
 
 
 def _pair(columns: Mapping[str, Any], path: Path) -> tuple[Any, Any]:
@@ -63,8 +63,8 @@ def _pair(columns: Mapping[str, Any], path: Path) -> tuple[Any, Any]:
 
     columns = {name.lower(): array for name, array in columns.items()}
     if not set(LABELS) & columns.keys() and set(INPUTS) & columns.keys():
-        found = ", ".join(columns)
-        raise Error(f"{path} has no labels, found {found}: add an array called labels or y")
+        names = ", ".join(columns)
+        raise Error(f"{path} has no labels, found {names}: add an array called labels or y")
     try:
         (inputs, *_), labels = input_and_label(columns)
     except Error as error:

@@ -63,10 +63,10 @@ def preferences(
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(out or temporary)
         run = run_experiment(experiment, plugins, folder, only=chosen, temporary=not out)
-        found = movement(path, run, level=level)
-    if found.fails:
-        raise AssertionError("\n".join(found.lines()))
-    return found
+        moved = movement(path, run, level=level)
+    if moved.fails:
+        raise AssertionError("\n".join(moved.lines()))
+    return moved
 
 
 def _experiment(path: Path) -> dict[str, Any]:
