@@ -272,9 +272,11 @@ class _Maker:
         jobs = experiment.jobs(self.plan.jobs[0].record["device"])
         order = list(self.plan.cards)
         jobs.sort(key=lambda job: order.index(job.probe.label))
-        ids = [job.id for job in fitting(jobs, found, self.clock.left, {})]
+        beside = folder / "run"
+        done = {job.id: JobFolder.of(beside, job.id).state(job.key)[0] for job in jobs}
+        ids = [job.id for job in fitting(jobs, found, self.clock.left, done)]
         if ids:
-            self._run(experiment, folder / "run", ids, temporary=True)
+            self._run(experiment, beside, ids, temporary=True)
         else:
             self.notes.append("No minutes were left for fresh networks beside it.")
 

@@ -216,7 +216,9 @@ def _sentence(run: Run, group: Group, numbers: Sequence[Number]) -> str:
     except Exception:  # a sentence that fails is no reason to lose a card
         text = ""
     first = numbers[0]
-    return text or f"{first.meaning[:1].upper()}{first.meaning[1:]}: {first.value}."
+    # Of the meaning, what it is: not what its null is.
+    what = first.meaning.partition(";")[0] or first.name
+    return text or f"{what[:1].upper()}{what[1:]}: {first.value}."
 
 
 def _decided(found: Sequence[Row]) -> list[Row]:
