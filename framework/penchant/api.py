@@ -184,7 +184,7 @@ def card(network: Any, data: Any = None, *, minutes: float = 5.0, **options: Any
             name.
         minutes: Time to use. What does not fit is named, with the minutes that it would take.
         **options: `weights`, a file for the network; `out`, the run folder; `shape` and `outputs`
-            where there are no data; `seed`, `label`, `device` and `workers`.
+            where there are no data; `seed`, `seeds`, `label`, `device`, `workers` and `fresh`.
 
     Returns:
         The card: print it, or see `.folder / "card.html"`; `.run` is the run, `.rows` its rows.

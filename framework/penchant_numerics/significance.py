@@ -303,11 +303,12 @@ def is_significant(p: float | None) -> bool:
     return any(significant([p]))
 
 
-def significant(p_values: Sequence[float | None]) -> list[bool]:
-    """Which comparisons of one table are significant, by Holm's step-down rule at 1 %.
+def significant(p_values: Sequence[float | None], level: float = LEVEL) -> list[bool]:
+    """Which comparisons of one table are significant, by Holm's step-down rule.
 
     Args:
         p_values: One two-sided p-value per comparison; None where there is none to be had.
+        level: Chance of calling anything in the table significant without an effect.
 
     Returns:
         One answer per comparison; those without a p-value are not significant and do not count.
@@ -320,7 +321,7 @@ def significant(p_values: Sequence[float | None]) -> list[bool]:
     known = [(p, index) for index, p in enumerate(p_values) if p is not None]
     answers = [False] * len(p_values)
     for rank, (p, index) in enumerate(sorted(known)):
-        if p > LEVEL / (len(known) - rank):
+        if p > level / (len(known) - rank):
             break
         answers[index] = True
     return answers

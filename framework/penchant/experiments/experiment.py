@@ -81,7 +81,7 @@ def build(raw: Table, plugins: Plugins, where: str = "experiment") -> Experiment
     document = Document(raw, plugins, where)
     executor = _executor(document)
     settings = _settings(document, executor)
-    known = {axis: _bound(document, axis) for axis in AXES}
+    known = {axis: bound_components(document, axis) for axis in AXES}
     # Also where no probe trains: its mistakes are reported before anything runs.
     Training.bind(document.training(), f"{where}, training")
     entries = document.tables("probes")
@@ -117,7 +117,7 @@ def _settings(document: Document, executor: Executor | None) -> Settings:
     return Settings.bind(own, document.where)
 
 
-def _bound(document: Document, kind: str) -> dict[str, BoundComponent[Component]]:
+def bound_components(document: Document, kind: str) -> dict[str, BoundComponent[Component]]:
     """The architectures or datasets of the experiment, by label."""
     components: dict[str, BoundComponent[Component]] = {}
     for where, entry in document.tables(f"{kind}s"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import penchant
 
-from penchant_import.declarations import ImportedArchitecture, ImportedDataset
+from penchant_import.declarations import FileDataset, ImportedArchitecture, ImportedDataset
 
 __all__ = ["penchant_architectures", "penchant_datasets"]
 
@@ -18,4 +18,4 @@ def penchant_architectures() -> list[type[penchant.Architecture]]:
 @penchant.hookimpl
 def penchant_datasets() -> list[type[penchant.Dataset]]:
     """The user's own data."""
-    return [ImportedDataset]
+    return [ImportedDataset, FileDataset]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -103,3 +104,30 @@ class ImportedDataset(Dataset):
     classes: int | None = option(
         None, "how many classes there are, where labels do not show all; none: those", at_least=1
     )
+
+
+@attrs.frozen
+class FileDataset(Dataset):
+    """Your own data in a file `.npz`, or pictures in a folder with one folder for each class.
+
+    A file has an array of inputs (x, inputs, images, data, ...) and one of labels (y, labels,
+    target, ...); or train and test: x_train, y_train, x_test, y_test. Folders `train` and `test`
+    with classes inside are the two splits. Without test data, a random fifth is the test set, as
+    for `import`. Nothing in a file is run: arrays of objects are refused.
+    """
+
+    name = "file"
+    target = "penchant_import.stored_data:load"
+    example = "penchant doctor -d file:path=data.npz"
+
+    path: str = option(help="a file .npz, or a folder with a folder of pictures for each class")
+    classes: int | None = option(
+        None, "how many classes there are, where labels do not show all; none: those", at_least=1
+    )
+
+    def files(self) -> tuple[str, ...]:
+        """The file, or all files of the folder."""
+        path = Path(self.path)
+        if path.is_dir():
+            return tuple(map(str, sorted(each for each in path.rglob("*") if each.is_file())))
+        return (self.path,) if path.is_file() else ()

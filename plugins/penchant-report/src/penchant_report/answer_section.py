@@ -111,6 +111,8 @@ def _contrast_values(answer: Answer, contrast: Contrast) -> dict[str, Any]:
     if apart.value:
         larger, smaller = _by_size(contrast)
         between = f"{larger} over {smaller}"
+        if contrast.less_nulls:
+            between += ", each less its null"
     return {
         "text": _size_text(contrast),
         "sort": repr(abs(apart.value)),
@@ -211,7 +213,8 @@ def _contrast_sentence(contrast: Contrast) -> str:
     z = z_text(dataclasses.replace(contrast.difference, value=abs(contrast.difference.value)))
     if z:
         size += f" ({z})"
-    return f"{contrast.quantity}: {larger} exceeds {smaller} by {size}."
+    what = f"{contrast.quantity} less its null" if contrast.less_nulls else contrast.quantity
+    return f"{what}: {larger} exceeds {smaller} by {size}."
 
 
 def _nothing_found(answer: Answer) -> str:

@@ -16,7 +16,7 @@ from penchant.results.runs import Run
 from penchant_numerics import significance
 from penchant_numerics.differences import Difference
 
-from penchant_report.pooling import Pooled, difference, pooled
+from penchant_report.pooling import Pooled, difference, effects_difference, nulls_differ, pooled
 
 AXES = ("probe", "architecture", "dataset", "run")
 MOST_PAIRS = 45  # differences of a quantity that are compared: those of ten groups
@@ -116,7 +116,7 @@ def _entry(name: str, labels: dict[str, Any], result: Result, shared: dict[str, 
         warnings=result.warnings,
         error=result.error or "",
         seconds=seconds,
-        own_samples=(record.get("dataset") or {}).get("name") == "import",
+        own_samples=(record.get("dataset") or {}).get("name") in ("import", "file"),
     )
 
 
@@ -201,12 +201,13 @@ class Group:
 
 @attrs.frozen(eq=False)
 class Contrast:
-    """Two groups that differ in a quantity."""
+    """Two groups that differ in a quantity, or in its distance from nulls that differ."""
 
     quantity: str
     first: Group
     second: Group
     difference: Difference
+    less_nulls: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -243,10 +244,11 @@ class Answer:
                 other = second.quantities.get(name)
                 if one is None or other is None:
                     continue
-                apart = difference(one, other)
+                less_nulls = nulls_differ(one, other)
+                apart = (effects_difference if less_nulls else difference)(one, other)
                 # Without an error it cannot be called large or small.
                 if apart is not None and apart.error is not None:
-                    contrasts.append(Contrast(name, first, second, apart))
+                    contrasts.append(Contrast(name, first, second, apart, less_nulls))
         return contrasts
 
     @functools.cached_property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 import penchant
 from penchant.terminal import complain, say
+from penchant_numerics.significance import LEVEL
 
 
 @click.command()
@@ -29,14 +31,39 @@ def report(folder: Path) -> None:
 @click.command()
 @click.argument("folders", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path())
 @click.option("--out", default="compare.html", metavar="FILE", help="The page that is written.")
-def compare(folders: tuple[str, ...], out: str) -> None:
-    """The same probe across runs: differences with standard errors, as lines and as a page."""
+@click.option("--fail", is_flag=True, help="Exit with 1 if a quantity has moved; write no page.")
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=LEVEL,
+    show_default=True,
+    help="With --fail: the chance of failing where nothing has changed.",
+)
+def compare(folders: tuple[str, ...], out: str, fail: bool, level: float) -> None:
+    """The same probe across runs: differences with standard errors, as lines and as a page.
+
+    A RUN is a run folder, or the card.json of one.
+    """
+    if fail:
+        _fail_if_moved(folders, level)
+        return
     from penchant_report.compare import compare as compare_runs
 
     comparison = compare_runs(*folders)
     for line in comparison.lines():
         say(line)
     say(str(comparison.write(out)))
+
+
+def _fail_if_moved(folders: tuple[str, ...], level: float) -> None:
+    from penchant_report.movement import movement
+
+    if len(folders) != 2:
+        raise penchant.Error(f"--fail takes a baseline and a run, found {len(folders)}")
+    found = movement(*folders, level=level)
+    for line in found.lines():
+        say(line)
+    sys.exit(1 if found.fails else 0)
 
 
 @click.command()

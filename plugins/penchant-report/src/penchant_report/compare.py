@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 from penchant.errors import Error
 from penchant.results.quantities import Quantity
-from penchant.results.runs import Run, read
+from penchant.results.runs import Run
 from penchant_numerics import significance
 from penchant_numerics.differences import Difference, z_text
 
@@ -27,6 +27,7 @@ from penchant_report.dots import panels
 from penchant_report.matching import Cell, cells_of, matched
 from penchant_report.pages import write_page
 from penchant_report.pooling import Pooled, difference, paired_difference, pooled
+from penchant_report.sources import Source, source_of
 from penchant_report.wording import Z_MEANING, level_text, setting_text, value_text
 
 MOST_SETTINGS = 8  # that are listed where two runs have different settings
@@ -198,11 +199,11 @@ def _sort_key(row: Row) -> tuple[str, str, str]:
     return row.probe, row.cell, row.run
 
 
-def compare(*runs: Run | str | Path) -> Comparison:
+def compare(*runs: Source | Run | str | Path) -> Comparison:
     """Compare runs with the first of them: the same probe, seed by seed where seeds are the same.
 
     Args:
-        *runs: Two or more runs, or their folders.
+        *runs: Two or more runs, their folders, or files `card.json`.
 
     Returns:
         Differences with their errors: `.table()`, `.to_pandas()`, `.write("compare.html")`.
@@ -211,11 +212,9 @@ def compare(*runs: Run | str | Path) -> Comparison:
     """
     if len(runs) < 2:
         raise Error(f"a comparison takes two runs or more, found {len(runs)}")
-    compared = []
-    for run in runs:
-        compared.append(run if isinstance(run, Run) else read(run))
+    compared = [source_of(run) for run in runs]
     names = _names(compared)
-    cells = [cells_of(run) for run in compared]
+    cells = [cells_of(source.entries) for source in compared]
 
     # Each run against the first.
     rows: list[Row] = []
@@ -237,13 +236,13 @@ def compare(*runs: Run | str | Path) -> Comparison:
     return Comparison(names, rows, answers, changes, alone)
 
 
-def _names(runs: Sequence[Run]) -> tuple[str, ...]:
+def _names(sources: Sequence[Source]) -> tuple[str, ...]:
     """The folders' names, or their paths where these are the same."""
-    short = [run.folder.name for run in runs]
+    short = [source.name for source in sources]
     distinct = set(short)
     if len(distinct) == len(short):
         return tuple(short)
-    paths = [str(run.folder) for run in runs]
+    paths = [str(source.path) for source in sources]
     return tuple(paths)
 
 

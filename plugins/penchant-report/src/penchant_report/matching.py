@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from penchant.results.runs import Run
-
-from penchant_report.answers import Entry, entries_of
+from penchant_report.answers import Entry
 
 _AXES = ("probe", "architecture", "dataset")
 Cell = tuple[Any, ...]
 
 
-def cells_of(run: Run) -> dict[Cell, list[Entry]]:
+def cells_of(entries: Iterable[Entry]) -> dict[Cell, list[Entry]]:
     """Jobs that are done, by what they measured."""
     cells: dict[Cell, list[Entry]] = {}
-    for entry in entries_of(run):
+    for entry in entries:
         if entry.status != "done":
             continue
         labels = [entry.labels.get(axis) for axis in _AXES]

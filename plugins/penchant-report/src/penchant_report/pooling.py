@@ -242,6 +242,35 @@ def difference(first: Pooled, second: Pooled) -> Difference | None:
     return Difference(value, error, df, significance.sum_p_value(value, terms))
 
 
+def nulls_differ(first: Pooled, second: Pooled) -> bool:
+    """Do two numbers have nulls that are not the same? Then they differ without an effect."""
+    one, other = first.quantity.null, second.quantity.null
+    return one is not None and other is not None and not math.isclose(one, other, rel_tol=1e-9)
+
+
+def effects_difference(first: Pooled, second: Pooled) -> Difference | None:
+    """Second less first, each less its null; None where a number is missing.
+
+    The error has that of both values and of both nulls.
+
+    >>> one = pooled([Quantity(5.0, stderr=0.3, null=4.0, null_stderr=0.4)])
+    >>> other = pooled([Quantity(9.0, stderr=0.3, null=8.0, null_stderr=0.4)])
+    >>> print(effects_difference(one, other))
+    0.00 ± 0.71
+    """
+    shifted = []
+    for each in (first, second):
+        quantity = each.quantity
+        value = quantity.value - (quantity.null or 0.0)
+        stderr, df, exact = quantity.stderr, quantity.df, quantity.exact
+        if quantity.null_stderr and (exact or stderr is not None):
+            own = (0.0 if exact or stderr is None else stderr, df)
+            stderr, df = significance.combined_error([own, (quantity.null_stderr, each.null_df)])
+            exact = False
+        shifted.append(Pooled(Quantity(value, stderr=stderr, df=df, exact=exact)))
+    return difference(*shifted)
+
+
 def paired_difference(
     first: Sequence[Quantity], second: Sequence[Quantity], *, fewest: int = FEWEST_SEEDS
 ) -> Difference | None:

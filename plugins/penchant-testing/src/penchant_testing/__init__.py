@@ -28,6 +28,7 @@ from penchant_testing.claims import Claim, claims
 from penchant_testing.conformance import conformance, label, registrations
 from penchant_testing.emulated_device import Counts, emulated_device
 from penchant_testing.executors import check_executor
+from penchant_testing.preferences import preferences
 from penchant_testing.strictness import no_trace, strict_devices
 from penchant_testing.tiny import SAMPLES, TINY, tiny_network, tiny_samples
 
@@ -51,6 +52,7 @@ __all__ = [
     "emulated_device",
     "label",
     "no_trace",
+    "preferences",
     "registrations",
     "seed",
     "strict_devices",

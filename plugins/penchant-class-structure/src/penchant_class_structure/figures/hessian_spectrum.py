@@ -13,6 +13,32 @@ TITLES = {"hessian": "Hessian", "gauss-newton": "G (Gauss-Newton)", "residual": 
 _DECADES = 1e-9  # of its maximum: where a density is cut off
 
 
+def headline(result: penchant.Result) -> str | None:
+    """The largest eigenvalue of the Hessian, its outliers above the bulk, and its negative part."""
+    largest = result.quantities.get("largest")
+    if largest is None:
+        return None
+    text = f"The largest eigenvalue of the Hessian is {largest.value:.3g}"
+    top = result.arrays.get("top-eigenvalues")
+    if top is not None and len(top) > 1:
+        text += f"; {_outliers(np.asarray(top))}"
+    negative, resolution = (result.quantities.get(n) for n in ("negative-mass", "resolution"))
+    if negative is not None and resolution is not None:
+        text += f"; a share {negative} of all is below −{resolution:.2g}"
+    return f"{text}."
+
+
+def _outliers(top: np.ndarray) -> str:
+    """How many leading eigenvalues lie above the widest gap between neighbours, as a ratio."""
+    positive = top[top > 0]
+    if len(positive) < 2:
+        return "one is above the bulk" if len(positive) else "none is positive"
+    ratios = positive[:-1] / positive[1:]
+    count = int(ratios.argmax()) + 1
+    verb = "is" if count == 1 else "are"
+    return f"{count} {verb} above the bulk (the next is {ratios[count - 1]:.2g} times smaller)"
+
+
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Spectra (figures 3, 4, 14), what deflation does (17), and the tail of E (16)."""
     figures = {"spectra": spectra(result), "bulk": spectra(result, zoom=True)}

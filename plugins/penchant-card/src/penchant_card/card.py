@@ -1,0 +1,361 @@
+"""Make a card: plan, time, run until the minutes are used, and write the page of what is done."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from penchant.errors import Error, suggestion
+from penchant.execution.folders import move_aside
+from penchant.execution.runner import run_experiment
+from penchant.experiments.experiment import build
+from penchant.experiments.identity import plain, short_hash
+from penchant.experiments.jobs import Job
+from penchant.experiments.typed_text import label_of
+from penchant.plugins import discovery
+from penchant.plugins.discovery import Plugins
+from penchant.results.job_folder import JobFolder
+from penchant.results.records import accuracy_text
+from penchant.results.runs import Run, read
+from penchant.terminal import complain, with_display
+
+from penchant_card.budgets import Clock, Costs, costs, fitting
+from penchant_card.fresh import FOLDER, write_fresh
+from penchant_card.listening import MinutesLeft, OutOfMinutesError
+from penchant_card.network_facts import NetworkFacts, checksum, parameters, source_of
+from penchant_card.plans import SEEDS, WHERE, LeftOut, Plan, no_probe, plan
+from penchant_card.rows import Row, rows
+from penchant_card.subjects import data_table, network_table
+
+LONGEST_FOLDER = 60
+
+
+@attrs.frozen(repr=False)
+class Card:
+    """What a network prefers, as far as it was measured.
+
+    Attributes:
+        folder: The run folder, with card.html, card.png, card.json and model-index.yaml.
+        network: What the network is.
+        rows: A row for each family of probes.
+        left_out: Probes that are not on it, and why.
+        notes: What a reader must know.
+        minutes: That were used.
+        run: The run.
+    """
+
+    folder: Path
+    network: NetworkFacts
+    rows: tuple[Row, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    minutes: float
+    run: Run
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        from penchant_card.page import fragment
+
+        return fragment(self)
+
+    def lines(self) -> list[str]:
+        """The card as a terminal shows it."""
+        lines = [f"{self.network.name}: {self.network.parameters:,} parameters"]
+        for row in self.rows:
+            lines.append(f"{row.family}: {row.sentence}")
+            for number in row.numbers:
+                fresh = f"; {number.fresh.text}" if number.fresh else ""
+                mark = " ✱" if number.unusual or (number.notable and not number.fresh) else ""
+                beside = "; ".join(filter(None, [number.null, number.among]))
+                null = f" ({beside})" if beside else ""
+                lines.append(f"  {number.name}: {number.value}{null}{fresh}{mark}")
+        for each in self.left_out:
+            lines.append(f"left out: {each.probe}: {each.reason}")
+        return lines
+
+
+def card(
+    network: Any,
+    data: Any = None,
+    *,
+    minutes: float = 5.0,
+    weights: str | Path | None = None,
+    out: str | Path | None = None,
+    shape: Sequence[int] | None = None,
+    outputs: int | None = None,
+    seed: int = 0,
+    seeds: int = SEEDS,
+    label: str | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: bool = True,
+    plugins: Plugins | None = None,
+    **unknown: Any,
+) -> Card:
+    """What a network prefers, on one page: every probe that takes it, until the minutes are used.
+
+    Args:
+        network: A module, a function or class that makes one, or what `penchant card` takes.
+        data: Samples: a pair of inputs and labels, a loader, a dataset's name, a file.
+        minutes: Time to use.
+        weights: A file for the network.
+        out: The run folder.
+        shape: Shape of one input, where there are no data.
+        outputs: Outputs, where there are no data.
+        seed: The first seed.
+        seeds: Seeds of networks that are drawn; as many fresh ones stand beside a given network.
+        label: What the network is called.
+        device: Where to compute.
+        workers: How many jobs run at a time.
+        fresh: Move an old run in this folder aside.
+        progress: Print a line for each job.
+        plugins: Where components are found; by default all that are installed.
+        **unknown: Refused.
+
+    Returns:
+        The card.
+    """
+    _check(minutes, seeds, unknown)
+    clock = Clock(minutes)
+    plugins = plugins or discovery.load()
+    table = network_table(network, plugins, weights=weights, label=label)
+    samples = data_table(data, plugins, table)
+    settings: dict[str, Any] = {"title": f"What {table['label']} prefers"}
+    given: dict[str, Any] = {
+        "shape": shape,
+        "outputs": outputs,
+        "device": device,
+        "workers": workers,
+    }
+    if shape is not None:
+        given["shape"] = list(shape)
+    settings |= {name: value for name, value in given.items() if value is not None}
+    numbers = list(range(seed, seed + seeds))
+    planned = plan(table, samples, plugins, settings=settings, seeds=numbers)
+    folder = _folder(out, table, samples, planned)
+    if fresh and folder.exists():
+        move_aside(folder)
+    maker = _Maker(planned, plugins, clock, folder, progress)
+    return maker.make(table, samples, seeds)
+
+
+def _check(minutes: float, seeds: int, unknown: Mapping[str, Any]) -> None:
+    for name in unknown:
+        known = inspect.signature(card).parameters.keys() - {"unknown", "plugins"}
+        raise Error(f"a card has no option {name!r}{suggestion(name, known)}")
+    if not minutes > 0:
+        raise Error(f"minutes must be more than 0, found {minutes!r}")
+    if seeds < 1:
+        raise Error(f"seeds must be at least 1, found {seeds!r}")
+
+
+def _folder(out: Any, network: Mapping[str, Any], data: Any, planned: Plan) -> Path:
+    """The run folder: the same card finds it again, another network takes another."""
+    if out is not None:
+        return Path(out)
+    words = ["card", str(network["label"]), str(label_of(data)) if data else ""]
+    name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, words)))[:LONGEST_FOLDER]
+    digest = short_hash(plain(dict(planned.experiment.raw)))
+    return Path("runs") / f"{name}-{digest}"
+
+
+class _Maker:
+    """Runs the jobs of a card and writes its files."""
+
+    def __init__(
+        self, planned: Plan, plugins: Plugins, clock: Clock, folder: Path, progress: bool
+    ) -> None:
+        self.plan = planned
+        self.plugins = plugins
+        self.clock = clock
+        self.folder = folder.absolute()
+        self.progress = progress
+        self.notes: list[str] = []
+
+    def make(self, network: Mapping[str, Any], data: Any, seeds: int) -> Card:
+        """Time the probes, run what fits, and write the card; also where it is interrupted."""
+        self._say(f"timing {len(self.plan.cards)} probes, {self.clock.text()}")
+        found = costs(self.plan.experiment, self.plan.jobs, self.clock.left)
+        if not found.seconds:
+            raise no_probe(self._refused(found), data is not None)
+        first = [job for job in self.plan.jobs if job.seed == self.plan.jobs[0].seed]
+        chosen = self._fitting(first, found)
+        if not chosen:
+            raise self._too_few_minutes(first, found)
+        stopped: BaseException | None = None
+        try:
+            self._run(self.plan.experiment, self.folder, [job.id for job in chosen])
+            found = self._corrected(found, chosen)
+            others = [job for job in self.plan.jobs if job not in first]
+            more = self._fitting(others, found)
+            if more:
+                self._run(self.plan.experiment, self.folder, [job.id for job in more])
+            if self.plan.trained:
+                self._run_fresh(network, data, chosen, found, seeds)
+        except OutOfMinutesError:
+            self.notes.append("The minutes were used before everything that was begun was done.")
+        except KeyboardInterrupt as error:
+            stopped = error
+            self.notes.append("Interrupted: the same command goes on with it.")
+        finished = self._card(network, data, found)
+        if stopped is not None:
+            raise stopped
+        return finished
+
+    def _say(self, text: str) -> None:
+        if self.progress:
+            complain(f"card: {text}")
+
+    def _fitting(self, jobs: Sequence[Job], found: Costs) -> list[Job]:
+        done = {job.id: JobFolder.of(self.folder, job.id).state(job.key)[0] for job in jobs}
+        return fitting(jobs, found, self.clock.left, done)
+
+    def _too_few_minutes(self, first: Sequence[Job], found: Costs) -> Error:
+        cheapest = min(found.of([job]) for job in first if job.probe.label in found.seconds)
+        needed = self.clock.used + cheapest / 60
+        given = f"{self.clock.minutes:g} minutes"
+        return Error(f"{given} are too few for any probe, expected at least {needed:.1f}")
+
+    def _run(
+        self, experiment: Any, folder: Path, only: Sequence[str], *, temporary: bool = False
+    ) -> None:
+        listening = self.plugins
+        if self.progress:
+            listening = with_display(listening, lines=False)
+        stopwatch = MinutesLeft(self.clock, lines=self.progress)
+        listening = listening.with_listener("minutes", stopwatch)
+        run_experiment(experiment, listening, folder, only=only, temporary=temporary)
+
+    def _corrected(self, found: Costs, chosen: Sequence[Job]) -> Costs:
+        """The costs, with what the first jobs have really taken."""
+        seconds = dict(found.seconds)
+        for job in chosen:
+            folder = JobFolder.of(self.folder, job.id)
+            if folder.result.is_file():
+                seconds[job.probe.label] = folder.read(arrays=False).cost.get("seconds", 0.0)
+        known = {job.probe.label for job in chosen}
+        return attrs.evolve(found, seconds=seconds, least=found.least - known)
+
+    def _run_fresh(
+        self, network: Mapping[str, Any], data: Any, chosen: Sequence[Job], found: Costs, count: int
+    ) -> None:
+        """Measure fresh networks of the same architecture, in a run folder of their own."""
+        samples = self.plan.data
+        raw = dict(self.plan.experiment.raw)
+        shape = (samples.shape, samples.outputs) if samples else (raw["shape"], raw["outputs"])
+        folder = self.folder / FOLDER
+        try:
+            paths = write_fresh(self.plan.jobs[0], self.plan.network, folder, count, shape)
+        except Error as error:
+            self.notes.append(f"No fresh networks beside it: {error}.")
+            return
+        tables = [
+            {**network, "label": f"fresh-{number}", "weights": str(path)}
+            for number, path in enumerate(paths, 1)
+        ]
+        labels = [table["label"] for table in tables]
+        done = {job.probe.label for job in chosen}
+        entries = []
+        for entry in raw["probes"]:
+            if entry["name"] in done and "architectures" in entry:
+                entries.append({**entry, "architectures": labels})
+        raw |= {"architectures": tables, "probes": entries, "figures": False}
+        raw["title"] = f"Fresh networks beside {network['label']}"
+        experiment = build(raw, self.plugins, WHERE)
+        jobs = experiment.jobs(self.plan.jobs[0].record["device"])
+        order = list(self.plan.cards)
+        jobs.sort(key=lambda job: order.index(job.probe.label))
+        beside = folder / "run"
+        done = {job.id: JobFolder.of(beside, job.id).state(job.key)[0] for job in jobs}
+        ids = [job.id for job in fitting(jobs, found, self.clock.left, done)]
+        if ids:
+            self._run(experiment, beside, ids, temporary=True)
+        else:
+            self.notes.append("No minutes were left for fresh networks beside it.")
+
+    def _refused(self, found: Costs) -> list[LeftOut]:
+        refused = [LeftOut(name, reason) for name, reason in found.refused.items()]
+        return [*self.plan.left_out, *refused]
+
+    def _card(self, network: Mapping[str, Any], data: Any, found: Costs) -> Card:
+        from penchant_card.files import write_files
+
+        run = read(self.folder)
+        run.plugins = self.plugins
+        beside = self.folder / FOLDER / "run"
+        fresh = read(beside) if (beside / "run.json").is_file() else None
+        shown, not_comparable = rows(run, fresh, self.plan.cards, trained=self.plan.trained)
+        left_out = [*self._refused(found), *self._not_done(run, found)]
+        reasons = list(dict.fromkeys(not_comparable.values()))
+        if reasons:
+            self.notes.append(f"Not compared with the atlas: {'; '.join(reasons)}.")
+        finished = Card(
+            self.folder,
+            self._facts(network, data, run),
+            tuple(shown),
+            tuple(left_out),
+            tuple(self.notes),
+            self.clock.used,
+            run,
+        )
+        write_files(finished)
+        return finished
+
+    def _not_done(self, run: Run, found: Costs) -> list[LeftOut]:
+        """Probes without a result: those that failed, and those that did not fit."""
+        missing = []
+        for name in self.plan.cards:
+            jobs = [job for job in run.jobs if job["labels"]["probe"] == name]
+            if name in found.refused or any(job["status"] == "done" for job in jobs):
+                continue
+            failed = [job for job in jobs if job["status"] == "failed"]
+            if failed:
+                error = run.result(failed[0]["id"], arrays=False).error
+                missing.append(LeftOut(name, f"it failed: {error}"))
+                continue
+            minutes = found.seconds.get(name, 0.0) / found.workers / 60
+            about = "more than" if name in found.least else "about"
+            reason = f"it did not fit: it would take {about} {minutes:.1f} minutes"
+            missing.append(LeftOut(name, reason, minutes))
+        return missing
+
+    def _facts(self, network: Mapping[str, Any], data: Any, run: Run) -> NetworkFacts:
+        samples, model, trained = self.plan.data, self.plan.network, self.plan.trained
+        raw = self.plan.experiment.raw
+        settings = self.plan.experiment.settings
+        shape = samples.shape if samples else settings.shape
+        outputs = samples.outputs if samples else settings.outputs
+        accuracy = ""
+        for job in run.jobs:
+            if job["status"] == "done" and not accuracy:
+                record = run.result(job["id"], arrays=False).record
+                if "accuracy" in record:
+                    accuracy = accuracy_text(record["accuracy"])
+        described = ""
+        if samples is not None:
+            name = label_of(data)
+            kinds = f"{samples.classes} classes" if samples.classes else "labels that are numbers"
+            described = f"{name}: {len(samples.train.inputs):,} training samples, {kinds}"
+        return NetworkFacts(
+            name=str(network["label"]),
+            kind="one given network" if trained else f"networks at initialisation, {_seeds(raw)}",
+            parameters=parameters(model),
+            input=" x ".join(map(str, shape)),
+            output=str(outputs),
+            source=source_of(network),
+            checksum=checksum(model) if trained else "",
+            data=described,
+            accuracy=accuracy,
+        )
+
+
+def _seeds(raw: Mapping[str, Any]) -> str:
+    seeds = raw["seeds"]
+    return f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
