@@ -88,12 +88,18 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> In
     least = max(4, options.neighbours + 1)
     if size < least:
         raise penchant.Error(
-            f"a minibatch needs at least {least} samples, found {available} {options.split} "
-            f"samples for {options.groups} groups"
+            f"a minibatch needs at least {least} samples, {least * options.groups} for "
+            f"groups = {options.groups}, found {available} {options.split} samples"
+            f"{_fewer_groups(available // least, options.groups)}"
         )
     order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
     chosen = order[: size * options.groups].to(inputs.device)
     return Inputs(inputs[chosen], None if counted is None else counted[chosen])
+
+
+def _fewer_groups(most: int, given: int) -> str:
+    """What to set where there are samples for fewer groups only."""
+    return f": set groups = {most}" if 2 <= most < given else ""
 
 
 def _check_aligned(counted: Tensor) -> None:
