@@ -67,12 +67,12 @@ def texts(figure: Figure) -> list[Text]:
 
 
 def _ticks_in_view(figure: Figure) -> dict[int, bool]:
-    """Labels of ticks, and whether they are drawn: matplotlib keeps some beyond the view."""
+    """Labels of axes and ticks, and whether they are drawn: there are ticks beyond the view."""
     state = {}
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             shown = axes.get_visible() and axes.axison and axis.get_visible()
-            state[id(axis.offsetText)] = shown
+            state[id(axis.offsetText)] = state[id(axis.label)] = shown
             every = {*axis.get_major_ticks(), *axis.get_minor_ticks()}
             drawn = set(axis._update_ticks()) if shown else set()
             for tick in every:
@@ -83,13 +83,7 @@ def _ticks_in_view(figure: Figure) -> dict[int, bool]:
 
 def _is_shown(text: Text) -> bool:
     """Is what it belongs to shown?"""
-    axes = text.axes
-    if axes is None:
-        return True
-    for axis in (axes.xaxis, axes.yaxis):
-        if text is axis.label:
-            return axes.get_visible() and axes.axison and axis.get_visible()
-    return axes.get_visible()
+    return text.axes is None or text.axes.get_visible()
 
 
 def box_of(text: Text) -> Bbox | None:

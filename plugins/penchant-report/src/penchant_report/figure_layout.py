@@ -86,10 +86,11 @@ class _Arrangement:
             position = (spec.rowspan.start, spec.colspan.start)
             found.setdefault(position, []).append(axes)
         self.panels = [
-            Panel(*position, axes, axes[0].get_ylabel())
+            Panel(*position, axes, axes[0].get_ylabel() or figure.get_supylabel())
             for position, axes in sorted(found.items())
         ]
         self.lines = _lines(self.panels, self.rows)
+        _name_axes(figure, self.panels, self.rows)
         self.wrapping = Wrapping(figure)
         self.legends = Legends(figure)
         self.ticks = Ticks(figure)
@@ -142,6 +143,18 @@ class _Arrangement:
             self.wrapping.rename(axes.yaxis.label, panel.label or ("" if column else left.label))
             if panel is not left and axes.get_shared_y_axes().joined(axes, left.axes[0]):
                 axes.tick_params(axis="y", labelleft=not column)
+
+
+def _name_axes(figure: Figure, panels: list[Panel], rows: int) -> None:
+    """Labels of the whole figure become those of its panels, which legends know of."""
+    across = figure.get_supxlabel()
+    for panel in panels:
+        if across and panel.row == rows - 1:
+            panel.axes[0].set_xlabel(across)
+        if figure.get_supylabel():
+            panel.axes[0].set_ylabel(panel.label)
+    figure.supxlabel("")
+    figure.supylabel("")
 
 
 def _lines(panels: list[Panel], rows: int) -> dict[int, tuple[int, int]]:

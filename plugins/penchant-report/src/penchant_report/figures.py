@@ -138,10 +138,16 @@ def picture(figure: Any, *, largest: int = LARGEST_SVG, dpi: float = PNG_DPI) ->
         return "png", _saved(figure, "png", dpi=dpi)
 
 
+def as_pdf(figure: Any) -> bytes:
+    """A figure as PDF, the same bytes for the same figure."""
+    with figure_style():
+        return _saved(figure, "pdf")
+
+
 def _saved(figure: Any, ending: str, **more: Any) -> bytes:
     file = io.BytesIO()
     # A date would make every file another one.
-    metadata = {"Date": None} if ending == "svg" else {}
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
     figure.savefig(file, format=ending, metadata=metadata, **more)
     return file.getvalue()
 

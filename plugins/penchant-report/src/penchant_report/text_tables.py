@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import csv
 import html
+import io
 import re
 from collections.abc import Sequence
 
@@ -101,6 +103,29 @@ def _markdown_text(text: str) -> str:
     """
     line = " ".join(html.escape(text, quote=False).split())
     return _MARKS.sub(r"\\\g<0>", line)
+
+
+def csv_of(answer: Answer) -> str:
+    """The numbers of an answer, unrounded: one row per quantity and group."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["quantity", "group", "value", "stderr", "null", "p", "z"])
+    for name in answer.meanings:
+        for group in answer.groups:
+            pooled = group.quantities.get(name)
+            if pooled is None or pooled.quantity.missing:
+                continue
+            quantity = pooled.quantity
+            away = quantity.against_null
+            decided = (away.p, away.z) if away else (None, None)
+            numbers = (quantity.value, quantity.stderr, quantity.null)
+            writer.writerow([name, group.label, *numbers, *decided])
+    return text.getvalue()
+
+
+def latex_of(answer: Answer) -> str:
+    """The table of an answer as LaTeX, rounded to its errors."""
+    return latex_table(_rows(answer))
 
 
 def _latex(answer: Answer) -> str:

@@ -21,9 +21,11 @@ class Wrapping:
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
         self.written: dict[Text, str] = {}
+        self.panels: dict[Text, Axes] = {}
         for axes in figure.axes:
             for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
                 self.written[text] = text.get_text()
+                self.panels[text] = axes
         if figure._suptitle is not None:
             self.written[figure._suptitle] = figure._suptitle.get_text()
 
@@ -46,12 +48,15 @@ class Wrapping:
     def _room(self, text: Text) -> float:
         """How long a line may be, in pixels."""
         across, down = self.figure.get_size_inches() - MARGIN
-        axes = text.axes
+        axes = self.panels.get(text)
         if axes is not None:
             rows, columns = geometry(axes)
-            across /= columns
+            box = axes.get_window_extent()
+            # What is centred over axes beside the middle has room for twice the shorter side.
+            middle = (box.x0 + box.x1) / 2 / self.figure.dpi
+            across = min(across / columns, 2 * min(middle, across + MARGIN - middle) - MARGIN / 2)
             if rows > 1 or axes.get_subplotspec() is None:
-                down = axes.get_window_extent().height / self.figure.dpi + 0.1
+                down = box.height / self.figure.dpi + 0.1
         is_upright = axes is not None and text is axes.yaxis.label
         return float(max(LEAST, down if is_upright else across)) * self.figure.dpi
 
