@@ -15,7 +15,7 @@ from typing import Any
 
 import penchant
 from atlas_findings import findings, quantities_of
-from atlas_pictures import ROUNDING, draw_card, draw_overview, draw_strip
+from atlas_pictures import ROUNDING, draw_card, draw_gradients, draw_overview, draw_strip
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ATLAS = ROOT / "docs/atlas"
@@ -35,10 +35,17 @@ COLUMNS = (
     ("isotropy", "average-geometry", "corr-isotropic"),
     ("rank of G", "average-geometry", "effective-rank"),
     ("gradient²", "nad", "trace"),
-    ("rank of NADs", "nad", "effective-rank"),
-    ("rank of kernel", "tangent-kernel", "effective-rank"),
-    ("its 10 largest", "tangent-kernel", "trace-ratio-10"),
-    ("alignment", "tangent-kernel", "cka"),
+)  # what else is measured is on the cards
+# Beside each finding, what to see.
+FINDING_PICTURES = (
+    "![Share of low frequencies by architecture](overview.png)\n\n"
+    "*Share of the squared input gradient in waves of eight pixels or longer, with two standard "
+    "errors; dashed, an architecture without a preference.*",
+    "![Mean squared gradient by architecture](gradients.png)\n\n"
+    "*Mean squared input gradient of each architecture before training, on a logarithmic axis.*",
+    '<img src="thumbnails/resnet18.webp" alt="corners" width="272" height="68"> '
+    '<img src="thumbnails/resnet18-all-branches.webp" alt="waves" width="272" height="68">\n\n'
+    "*First NADs of resnet18 as it is published (left) and with all branches drawn (right).*",
 )
 
 
@@ -137,13 +144,13 @@ def pages(measured: dict[str, Any]) -> dict[str, str]:
 
 
 def _index(measured: dict[str, Any], whole: dict[str, Any]) -> str:
-    numbered = enumerate(findings(whole), start=1)
+    shown = zip(findings(whole), FINDING_PICTURES, strict=True)
     shares = quantities_of(whole, "average-geometry", "low-frequencies")
     filled = {
         "count": len(whole),
         "with_geometry": len(shares),
         "with_kernel": sum(has_kernel(entry) for entry in whole.values()),
-        "findings": "\n".join(f"{number}. {sentence}" for number, sentence in numbered),
+        "findings": "\n\n".join(f"{sentence}\n\n{picture}" for sentence, picture in shown),
         "table": "\n".join(_table(whole)),
         "low": f"{next(iter(shares.values()))['null']:.3f}",
         "refused": "\n".join(_refused(measured["architectures"])),
@@ -262,7 +269,13 @@ def draw_all(folder: Path, whole: dict[str, Any]) -> None:
         draw_card(found).save(pictures / f"{label}.png", optimize=True)
         strip = draw_strip(found["nad"])
         strip.save(thumbnails / f"{label}.webp", "WEBP", lossless=True)
+    draw_comparisons(whole)
+
+
+def draw_comparisons(whole: dict[str, Any]) -> None:
+    """The pictures of all architectures side by side, from the numbers alone."""
     draw_overview(whole).save(ATLAS / "overview.png", optimize=True)
+    draw_gradients(whole).save(ATLAS / "gradients.png", optimize=True)
 
 
 def main(arguments: list[str]) -> None:

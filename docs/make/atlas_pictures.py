@@ -134,6 +134,28 @@ def draw_overview(whole: dict[str, Any]) -> Image.Image:
     return _as_image(figure)
 
 
+def draw_gradients(whole: dict[str, Any]) -> Image.Image:
+    """Mean squared input gradients on a logarithmic axis, sorted; the two ends are named."""
+    quantities = quantities_of(whole, "nad", "trace")
+    order = sorted(quantities, key=lambda label: quantities[label]["value"])
+    values = [quantities[label]["value"] for label in order]
+    figure = Figure(figsize=(8, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.semilogy(range(len(order)), values, "o", color=pictures.BLUE, markersize=5)
+    for position, align in ((0, "left"), (len(order) - 1, "right")):
+        axes.annotate(
+            order[position],
+            (position, values[position]),
+            xytext=(0, 9 if position == 0 else -14),
+            textcoords="offset points",
+            ha=align,
+            fontsize=9,
+        )
+    axes.set(xlabel="architectures, sorted", ylabel="mean squared gradient", xticks=[])
+    axes.grid(axis="y")
+    return _as_image(figure)
+
+
 def _as_image(figure: Figure) -> Image.Image:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)

@@ -36,6 +36,7 @@ GENERATED = "<!-- Written by docs/make/gallery.py from what was measured: do not
 MARKS = ("<!-- gallery -->", "<!-- /gallery -->")
 SIGNS = dict(zip(VERDICTS, ("✔", "◐", "✘", "↯", "○", "…")))
 UNSEEN = (NOT_FEASIBLE, NOT_MEASURED)
+OF_EACH_PAPER = 2  # pictures at the head of the index
 MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
   same kind of data, and at least one of the figure's networks, or a narrower one of its kind. And
@@ -160,7 +161,7 @@ def pages() -> dict[str, str]:
 
 def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
     minutes = sum(run["seconds"] for run in measured.values()) / 60
-    lines = [GENERATED, "# Gallery", ""]
+    lines = [GENERATED, "# Gallery", "", *_wall(entries, measured), ""]
     lines += [
         "What the figures and tables of ten papers claim, and what comes out here, in",
         f"{minutes:.0f} minutes of one CPU core in all. Every entry has its command, its picture,",
@@ -172,9 +173,7 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
         "",
         *_scores(papers, entries, ""),
         "",
-        "## What verdicts mean",
-        "",
-        MEANINGS,
+        "[What verdicts mean](#what-verdicts-mean) stands at the end of this page.",
     ]
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
@@ -185,7 +184,21 @@ def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
         ]
         for entry in own:
             lines.append(_row(entry, measured))
+    lines += ["", "## What verdicts mean", "", MEANINGS]
     return "\n".join(lines) + "\n"
+
+
+def _wall(entries: list[dict[str, Any]], measured: Any) -> list[str]:
+    """The first reproduced pictures of each paper, which lead to their entries."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        picture = _thumbnail(entry, measured)
+        if picture and entry["verdict"] == REPRODUCED:
+            small = picture.replace("width=120", "width=150")
+            link = f"[{small}]({entry['paper']}.md#{_anchor(entry)})"
+            found.setdefault(entry["paper"], []).append(link)
+    shown = [link for own in found.values() for link in own[:OF_EACH_PAPER]]
+    return [" ".join(shown)]
 
 
 def _row(entry: dict[str, Any], measured: Any) -> str:

@@ -15,8 +15,9 @@ from PIL import Image
 SIZE = (480, 320)  # pixels of a thumbnail at most, for screens with two pixels per point
 SMALL = 200  # pixels: lower panels are shown with the next row
 MARGIN = 6
-_AXES = re.compile(r'<g id="axes_\d+">.*?<path d="([^"]*)"', re.DOTALL)
+_AXES = re.compile(r'<g id="(axes_\d+)">.*?<path d="([^"]*)"', re.DOTALL)
 _VIEW = re.compile(r'width="[\d.]+pt" height="[\d.]+pt" viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_OPENING = re.compile(r"<svg\b[^>]*>")
 # Room for ticks and labels around axes, in points: left, above, right, below.
 _LABELS = (48.0, 4.0, 8.0, 40.0)
 
@@ -29,20 +30,39 @@ def window(svg: str) -> str:
     >>> axes = '<g id="axes_{}"><g><path d="M {} 0 L {} 90 z"/>'
     >>> one = '<svg width="400pt" height="130pt" viewBox="0 0 400 130">' + axes.format(1, 50, 190)
     >>> window(one + axes.format(2, 250, 390)).partition("<g")[0]
-    '<svg width="196pt" height="130pt" viewBox="2 0 196 130">'
+    '<svg width="196pt" height="130pt" viewBox="2 0 196 130"><style>#axes_2{display:none}</style>'
     >>> window(one)
     ''
     """
     view = _VIEW.search(svg)
-    boxes = dict.fromkeys(_rectangle(path) for path in _AXES.findall(svg))
-    if view is None or len(boxes) < 2:
+    found = [(name, _rectangle(path), len(content)) for name, path, content in _panels(svg)]
+    if view is None or len({box for _, box, _ in found}) < 2:
         return ""
-    left, top, right, bottom = next(iter(boxes))
+    # The first that shows about as much as any: an empty frame says nothing.
+    most = max(size for _, _, size in found)
+    box = next(box for _, box, size in found if size >= most / 3)
+    left, top, right, bottom = box
+    others = ",".join(f"#{name}" for name, other, _ in found if _are_apart(other, box))
+    if others:
+        svg = _OPENING.sub(rf"\g<0><style>{others}{{display:none}}</style>", svg, count=1)
     x, y = max(left - _LABELS[0], 0), max(top - _LABELS[1], 0)
     width = min(right + _LABELS[2], float(view[1])) - x
     height = min(bottom + _LABELS[3], float(view[2])) - y
     size = f'width="{width:.0f}pt" height="{height:.0f}pt"'
     return _VIEW.sub(f'{size} viewBox="{x:.0f} {y:.0f} {width:.0f} {height:.0f}"', svg, count=1)
+
+
+def _are_apart(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Do two rectangles share nothing? A second axis of a panel lies within it."""
+    (left, top, right, bottom), (x0, y0, x1, y1) = one, other
+    return left >= x1 or right <= x0 or top >= y1 or bottom <= y0
+
+
+def _panels(svg: str) -> list[tuple[str, str, str]]:
+    """Name, outline and content of each axes of a drawing."""
+    starts = [match.start() for match in _AXES.finditer(svg)]
+    pieces = [svg[start:end] for start, end in zip(starts, [*starts[1:], len(svg)])]
+    return [(*_AXES.match(piece).groups(), piece) for piece in pieces]
 
 
 def _rectangle(path: str) -> tuple[float, float, float, float]:
@@ -61,7 +81,16 @@ def cut(path: Path) -> Image.Image:
     bands = _bands(ink[slice(*rows), slice(*columns)].any(1), least=max(3, ink.shape[0] // 240))
     panels = [band for band in bands if band[1] - band[0] > height / 8] or [(0, height)]
     last = next((band for band in panels if band[1] - panels[0][0] >= SMALL), panels[-1])
-    rows = (rows[0] + panels[0][0], rows[0] + last[1])
+    # Below a row are its numbers, and below the last one the label as well.
+    below = [band for band in bands if band[0] >= last[1]]
+    following = [band for band in below if band in panels]
+    own = below[:2]
+    if following:
+        # What stands nearer to the next row is its title.
+        next_row = following[0][0]
+        own = [band for band in below[:1] if band[0] - last[1] < next_row - band[1]]
+    end = max([last[1], *(band[1] for band in own)])
+    rows = (rows[0] + panels[0][0], rows[0] + end)
     rows, columns = _trimmed(ink, rows, columns)
     # Columns as far as the thumbnail's form allows, but at least one.
     shape = SIZE[0] / SIZE[1] * 1.1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.components.component import Probe
+from penchant.components.component import Estimator, Probe
 from penchant.components.targets import resolve
 from penchant.errors import Error, suggestion
 from penchant.execution.runner import run_experiment
@@ -107,7 +107,8 @@ def measure(
         seed: Seed of all random numbers.
         preset: Preset of the probe.
         estimators: Role to estimator: a name, with options as in
-            "gradient-covariance:method=autograd", or a dict with a name and options.
+            "gradient-covariance:method=autograd", a dict with a name and options, or a class of
+            your own; a list of these where a probe takes several.
         training: How networks are trained; for a network of your own it means: train it further.
         weights: A file of weights for the architecture, for probes that measure one network; or the
             checkpoints of one training, for curves over its steps: a pattern such as "run/*.pt", a
@@ -139,6 +140,7 @@ def measure(
         # It is not installed, so that its result cannot be drawn by its name.
         drawing = probe.figures and resolve(probe.figures, f"the figures of {probe.name}")
         probe = probe.name
+    chosen, plugins = _named_estimators(estimators or {}, plugins)
     settings = {name: options.pop(name) for name in _SETTINGS & options.keys()}
     _check_names(options, plugins.probes.get(probe, "measure"))
     own = {"weights": weights, "strict": strict, "output": output, "unit": unit, "label": label}
@@ -148,7 +150,7 @@ def measure(
         architectures=_architectures(architecture, own),
         datasets=[] if dataset is None else [_dataset(dataset)],
         preset=preset,
-        estimators=dict(estimators or {}),
+        estimators=chosen,
         training=dict(training or {}),
     )
     raw |= {**_plain_settings(settings), "seeds": [seed]}
@@ -272,6 +274,27 @@ def component_table(given: object) -> dict[str, Any]:
         return dict(given)
     # An object of the user's own: `import` takes it as it is.
     return {"name": "import", "factory": given}
+
+
+def _named_estimators(
+    given: Mapping[str, Any], plugins: Plugins
+) -> tuple[dict[str, Any], Plugins]:
+    """Estimators by name, and the plugins with the classes that were given in place of a name."""
+    known = {each.component for each in plugins.registrations("estimator")}
+    named: dict[str, Any] = {}
+    for role, each in given.items():
+        several = each if isinstance(each, (list, tuple)) else [each]
+        for cls in filter(_is_estimator, several):
+            if cls not in known:
+                known.add(cls)
+                plugins = plugins.with_component(cls, Estimator)
+        names = [cls.name if _is_estimator(cls) else cls for cls in several]
+        named[role] = names if several is each else names[0]
+    return named, plugins
+
+
+def _is_estimator(given: object) -> bool:
+    return isinstance(given, type) and issubclass(given, Estimator)
 
 
 def _check_names(options: Mapping[str, Any], cls: type[Probe]) -> None:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 
 def probe(
+    bare: object = None,
+    /,
     *,
-    quantities: Mapping[str, str],
+    quantities: Mapping[str, str] | None = None,
     needs: str | tuple[str, ...] = (),
     tables: Mapping[str, str] | None = None,
     arrays: Mapping[str, str] | None = None,
@@ -36,6 +38,7 @@ def probe(
     """Make a probe of a function `f(context, networks: int = 16)`.
 
     Args:
+        bare: The function, where the decorator has no arguments: refused with what they are.
         quantities: Name of each number it gives to one line about it.
         needs: What it cannot do without: "architecture", "dataset", or both.
         tables: The same for numbers along axes: {"size[layer]": "norm of its weights"}.
@@ -52,6 +55,14 @@ def probe(
     >>> output_size.name, output_size().networks
     ('output-size', 16)
     """
+
+    if bare is not None or quantities is None:
+        name = getattr(bare, "__name__", "size").replace("_", "-")
+        raise Error(
+            "penchant.probe says what is measured and what it takes, such as "
+            f'@penchant.probe(needs="architecture", quantities={{"{name}": "what it is"}}), '
+            f"found {'no arguments' if callable(bare) else 'no quantities'}"
+        )
 
     def decorate(function: Measurement) -> type[Probe]:
         name = function.__name__.replace("_", "-")

@@ -30,7 +30,7 @@ def samples():
 """
 
 
-CONTINUED = ("paper",)  # pages whose blocks go on from one another
+CONTINUED = ("paper", "coming-from")  # pages whose blocks go on from one another
 
 
 def blocks(page, language):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -150,13 +151,16 @@ class Run:
         """
         return extra("penchant_report.dataframes:run_dataset")(self.table(), probe)
 
-    def to_markdown(self) -> str:
-        """A table for each probe, values rounded to their errors and pooled over seeds."""
-        return str(extra("penchant_report.text_tables:to_markdown")(self))
+    def to_markdown(self, quantities: Sequence[str] | None = None) -> str:
+        """A table for each probe, values rounded to their errors and pooled over seeds.
 
-    def to_latex(self) -> str:
+        Its rows are the quantities of these names, in this order, or all.
+        """
+        return str(extra("penchant_report.text_tables:to_markdown")(self, quantities))
+
+    def to_latex(self, quantities: Sequence[str] | None = None) -> str:
         """The same tables as LaTeX; they need the package booktabs."""
-        return str(extra("penchant_report.text_tables:to_latex")(self))
+        return str(extra("penchant_report.text_tables:to_latex")(self, quantities))
 
     def _repr_html_(self) -> str:
         return str(extra("penchant_report.notebook:run_html")(self))

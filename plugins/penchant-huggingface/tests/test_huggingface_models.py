@@ -65,6 +65,38 @@ def test_a_model_is_drawn_and_gives_logits(name):
     assert torch.equal(network(inputs.float()), network(inputs))
 
 
+def test_more_positions_than_a_model_has_are_refused_with_both_numbers():
+    component = HuggingFace.bind({"model_type": "gpt2", "config": MODELS["gpt2"][0]})
+    longest = build("gpt2").config.max_position_embeddings
+    with pytest.raises(penchant.Error) as refused:
+        build_model(component, (longest + 1,), VOCABULARY)
+    assert str(refused.value) == (
+        f"gpt2 has {longest} positions, found sequences of {longest + 1}: give the data "
+        f"length = {longest}"
+    )
+
+
+def test_a_model_without_an_entry_for_each_position_goes_on():
+    config, (length,) = MODELS["llama"]
+    component = HuggingFace.bind({"model_type": "llama", "config": config})
+    longest = build("llama").config.max_position_embeddings
+    assert build_model(component, (longest + length,), VOCABULARY)
+
+
+def test_a_language_model_on_images_is_told_what_to_give():
+    component = HuggingFace.bind({"model_type": "gpt2", "config": MODELS["gpt2"][0]})
+    with pytest.raises(penchant.Error, match="gpt2 takes tokens, found inputs of 1 x 32 x 32: .* "):
+        build_model(component, (1, 32, 32), 10)
+
+
+def test_weights_are_loaded_without_bars(tmp_path, capsys):
+    build("gpt2").save_pretrained(tmp_path)
+    capsys.readouterr()
+    component = HuggingFace.bind({"model": str(tmp_path)})
+    build_model(component, MODELS["gpt2"][1], VOCABULARY)
+    assert "Loading weights" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_products_are_those_of_autodiff(name):
     network = build(name).double()

@@ -1,7 +1,9 @@
 """The report: what it says, how it looks in a browser, and how small it stays."""
 
 import csv
+import io
 import json
+import math
 import re
 import shutil
 from html.parser import HTMLParser
@@ -12,7 +14,11 @@ import grid_run
 import penchant
 import pytest
 from penchant_report.answer_section import answer_values
+from matplotlib.figure import Figure
 from penchant_report.answers import Entry, answers
+from penchant_report.drawings import is_picture
+from penchant_report.figures import as_pdf, picture
+from penchant_report.hover_points import points_of
 from penchant_report.report import write_report
 
 FLAGS = (
@@ -367,3 +373,87 @@ def test_figures_beyond_the_budget_are_linked(tmp_path, monkeypatch):
     page = write_report(run).read_text()
     assert page.count("data:image/svg+xml") == 2
     assert page.count(">Figure means</a>") == 6
+
+
+def test_figures_say_their_values_and_are_enlarged(browser, run):
+    show(browser, run.folder / "report.html")
+    said = """
+    const figure = [...document.querySelectorAll("figure.drawn")].find((each) =>
+      JSON.parse(each.dataset.points).length);
+    const [series] = JSON.parse(figure.dataset.points);
+    const [x, y, across, up] = series.points[0];
+    const image = figure.querySelector("img");
+    image.scrollIntoView({ block: "center" });
+    const move = (image) => {
+      const box = image.getBoundingClientRect();
+      image.dispatchEvent(new PointerEvent("pointermove", {
+        clientX: box.left + x * box.width + 2, clientY: box.top + y * box.height }));
+      const tip = document.querySelector(".tip");
+      return tip.hidden ? "" : tip.innerText;
+    };
+    const first = move(image);
+    image.click();
+    const dialog = document.querySelector("dialog");
+    const large = dialog.querySelector("img");
+    const before = large.getBoundingClientRect().width;
+    [...dialog.querySelectorAll("button")].find((each) => each.textContent === "+").click();
+    const after = large.getBoundingClientRect().width;
+    return [first, [across, up], after / before];
+    """
+    first, expected, larger = browser.execute_script(said)
+    assert first.splitlines()[-2:] == expected
+    assert larger == pytest.approx(1.5, rel=0.02)
+    assert browser.get_log("browser") == []
+
+
+def test_tables_are_saved_by_a_button_with_the_numbers_of_the_run(browser, run):
+    show(browser, run.folder / "report.html")
+    text, names = browser.execute_script(
+        """
+        const found = document.querySelector("#answer-weight-norm pre.copied");
+        found.closest("details").open = true;
+        const names = [...found.parentElement.querySelectorAll("button")];
+        return [found.textContent, names.map((each) => each.textContent)];
+        """
+    )
+    assert names == ["Copy", "Save"]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["quantity"] for row in rows} >= {"norm", "parameters"}
+    assert all(math.isfinite(float(row["value"])) for row in rows)
+
+
+def test_points_of_curves_are_where_they_are_drawn():
+    figure = Figure(figsize=(4, 3))
+    axes = figure.subplots()
+    axes.plot([0, 1, 2], [5, 3, 4], label="loss")
+    axes.axhline(3.5)
+    axes.set(xlabel="step", ylabel="loss", xlim=(0, 2), ylim=(3, 5))
+    ending, content = picture(figure)
+    (series,) = points_of(figure, content)
+    assert series["name"] == "loss"
+    assert [point[2:] for point in series["points"]] == [
+        ["step 0", "loss 5"],
+        ["step 1", "loss 3"],
+        ["step 2", "loss 4"],
+    ]
+    # The same places as in the drawing, whose unit is a point.
+    wide, high = map(float, re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', content).groups())
+    path = re.search(rb'id="line2d_\d+">\s*<path d="([^"]*)" clip-path', content).group(1)
+    drawn = [float(number) for number in re.findall(rb"[\d.]+", path)]
+    expected = [share for point in series["points"] for share in point[:2]]
+    assert ending == "svg"
+    sizes = [wide, high] * len(series["points"])
+    assert len(drawn) == len(expected)
+    for number, size, share in zip(drawn, sizes, expected):
+        assert abs(number / size - share) < 0.005
+
+
+@pytest.mark.parametrize(
+    "name", [b"/OpenAction 3 0 R", b"/AA << >>", b"/J#61vaScript (1)", b"/Annots [ 4 0 R ]"]
+)
+def test_a_pdf_that_does_more_than_draw_is_not_linked(name):
+    figure = Figure(figsize=(2, 2))
+    figure.subplots().plot([0, 1])
+    drawn = as_pdf(figure)
+    assert is_picture(drawn, "pdf")
+    assert not is_picture(drawn.replace(b"/Type /Catalog", b"/Type /Catalog " + name), "pdf")

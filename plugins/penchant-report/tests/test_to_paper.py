@@ -12,6 +12,7 @@ import torch
 from click.testing import CliRunner
 from penchant.cli import main
 from penchant_report.citations import bibtex
+from penchant_report.figure_faults import faults
 from penchant_report.text_tables import _latex_text
 
 EXPERIMENT = {
@@ -114,6 +115,15 @@ def test_tables_say_which_jobs_they_lack(run, tmp_path):
     assert penchant.read(folder).to_latex() == "% nad: 2 jobs pending"
 
 
+def test_rows_of_tables_are_chosen_by_name(run):
+    text = run.to_latex(["trace", "effective-rank"])
+    rows = [line.partition(" &")[0] for line in text.splitlines() if " & " in line]
+    assert rows == ["quantity", "trace", "effective-rank"]
+    assert run.to_markdown(["trace"]).count("\n| ") == 3
+    with pytest.raises(penchant.Error, match="no quantity 'trase'; did you mean 'trace'"):
+        run.to_latex(["trase"])
+
+
 def test_data_without_a_name_do_not_name_a_column(tmp_path):
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
     data = (torch.randn(12, 1, 4, 4), torch.arange(12) % 3)
@@ -126,8 +136,7 @@ def test_a_figure_has_the_width_of_a_column(run):
     result = run.results()[0]
     column = result.figure("eigenvalues", width="column")
     assert column.get_size_inches()[0] == 3.25
-    plain = result.figure("eigenvalues").get_size_inches()
-    assert column.get_size_inches()[1] == pytest.approx(plain[1] * 3.25 / plain[0])
+    assert not faults(column)
     with pytest.raises(penchant.Error, match="width must be inches, 'column' or 'text', found 'x'"):
         result.figure("eigenvalues", width="x")
 

@@ -1,5 +1,6 @@
 """The doctor: a healthy machine, a broken plugin, a network without second derivatives."""
 
+import json
 import re
 import time
 import weakref
@@ -165,6 +166,27 @@ def test_probes_are_asked_what_a_run_asks_them(networks):
         with pytest.raises(penchant.Error) as told:
             penchant.measure(name, architecture=Fixed, **parts)
         assert reason in str(told.value)
+
+
+def test_probes_that_fit_come_first_and_the_machine_only_where_it_is_ill(networks, install):
+    data = ("-d", f"import:factory={testing.SAMPLES}")
+    given = ("-a", "import:factory=doctors_networks:Fixed", *data)
+    done = CliRunner().invoke(cli.main, ["doctor", *given])
+    titles = [line for line in done.output.splitlines() if line[:1] not in (" ", "!")]
+    assert titles == ["dataset", "network", "probes"]
+    _, _, probes = done.output.partition("unit = 0")
+    answers = [line.split()[1] for line in probes.splitlines()[1:]]
+    assert answers == sorted(answers, reverse=True) and answers[0] == "yes"
+    install("broken", "raise RuntimeError('half installed')")
+    _, lines = doctor(*given)
+    assert lines["broken 1.0"][0] == "!" and "torch" not in lines
+
+
+def test_it_is_json_where_a_program_reads_it():
+    done = CliRunner().invoke(cli.main, ["doctor", "--json"])
+    sections = json.loads(done.output)
+    assert list(sections) == ["machine", "plugins", "data files"]
+    assert {"what": "example 0.2.0", "text": "4 components", "well": True} in sections["plugins"]
 
 
 def test_operations_that_an_order_of_differentiation_gets_wrong_are_named(networks):

@@ -57,6 +57,15 @@ def test_a_folder_that_exists_is_left_alone(tmp_path):
     assert done.exit_code == 2 and "exists already" in done.output
 
 
+def test_the_lines_to_type_next_name_this_python(tmp_path):
+    done = CliRunner().invoke(main, ["new", "plugin", "sharp-minima", "--in", str(tmp_path)])
+    folder = tmp_path / "penchant-sharp-minima"
+    install, tests, probe = (line.strip() for line in done.output.splitlines()[-3:])
+    assert install == f"{sys.executable} -m pip install -e {folder}"
+    assert tests == f"{sys.executable} -m pytest {folder}"
+    assert probe == "penchant probe sharp-minima -a sharp-minima-perceptron -d sharp-minima-blobs"
+
+
 @pytest.mark.slow
 def test_a_new_plugin_installs_offline_lists_itself_and_passes_the_kit(tmp_path):
     folder = make(tmp_path)

@@ -57,6 +57,17 @@ def test_an_option_needs_a_type_and_a_default():
         def g(context, networks: int): ...
 
 
+def test_a_decorator_without_arguments_says_what_they_are():
+    expected = r'@penchant.probe\(needs="architecture", quantities={"output-norm": "what it is"}\)'
+    with pytest.raises(penchant.Error, match=expected + ", found no arguments"):
+
+        @penchant.probe
+        def output_norm(context): ...
+
+    with pytest.raises(penchant.Error, match="found no quantities"):
+        penchant.probe(needs="architecture")
+
+
 def test_what_is_no_quantity_is_refused():
     @penchant.probe(needs="architecture", quantities={"a": "one", "b": "another"})
     def two(context):

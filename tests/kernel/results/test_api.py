@@ -1,10 +1,12 @@
 """Penchant from Python: networks and data of the user's, checkpoints, trained networks, reading a run."""
 
+import attrs
 import numpy as np
 import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant_example.declarations import spread as spread_role
 from torch import nn
 
 
@@ -308,3 +310,30 @@ def test_a_network_without_data_is_told_what_to_give():
     message = "does not take inputs of shape .*; set shape to the shape of one input, or give a"
     with pytest.raises(penchant.Error, match=message):
         penchant.measure("nad", architecture=nn.Linear(7, 1))
+
+
+@attrs.frozen
+class Range(penchant.Estimator):
+    """Half of the range: a spread that is easily checked."""
+
+    name = "half-range"
+    role = spread_role
+
+    factor: float = penchant.option(0.5, "factor of the range")
+
+    @staticmethod
+    def target(options, context, values):
+        return float(options.factor * np.ptp(values)), 0.1
+
+
+def test_an_estimator_of_ones_own_is_a_class_in_place_of_a_name():
+    data = (pair(), pair())
+    result = spread(architecture=make, dataset=data, estimators={"spread": Range}, seed=3)
+    means = result.arrays["means"]
+    assert result.quantities["spread"].value == pytest.approx(np.ptp(means) / 2, rel=1e-6)
+    assert "half-range" in str(result.record["estimators"])
+
+
+def test_an_estimator_of_another_role_is_refused_as_by_its_name():
+    with pytest.raises(penchant.Error, match="has the role spread, expected directions"):
+        penchant.measure("nad", architecture=make, shape=(4,), estimators={"directions": Range})

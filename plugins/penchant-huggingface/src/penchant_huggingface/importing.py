@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from types import ModuleType
 
 import penchant
@@ -37,6 +39,20 @@ def import_transformers() -> ModuleType:
     except ImportError as error:
         raise penchant.Error(f"transformers cannot be imported: {error}") from error
     return transformers
+
+
+@contextlib.contextmanager
+def without_bars() -> Iterator[None]:
+    """Without the bars of transformers, one for each time that weights are loaded."""
+    logging = importlib.import_module("transformers.utils.logging")
+    if not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 def _declare_missing_operators() -> None:

@@ -16,12 +16,14 @@ from penchant_report.answers import AXES, Answer, Contrast, Group, clashes, seed
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels
 from penchant_report.headlines import headlines
 from penchant_report.lead_figures import lead_figures
+from penchant_report.text_tables import csv_of, latex_of
 from penchant_report.wording import level_text, value_text
 
 CSV = "quantities.csv"  # the numbers of a report, beside its page
 MOST_GROUPS = 300  # rows of a table of answers
 WIDE = 3  # groups that stand side by side as columns
 MOST_SENTENCES = 4
+DEFAULT_PRESET = "quick"
 
 
 def answer_values(answer: Answer, run: Run | None = None) -> dict[str, Any]:
@@ -67,6 +69,8 @@ def answer_values(answer: Answer, run: Run | None = None) -> dict[str, Any]:
         "columns": [group.label for group in groups],
         "differs": wide and len(groups) > 1,
         "rows": rows,
+        "csv": csv_of(answer),
+        "latex": latex_of(answer),
     }
 
 
@@ -79,9 +83,9 @@ def _eyebrow(answer: Answer) -> str:
         parts.append(" × ".join(_labels_counted(answer, axis) for axis in answer.axes))
     seeds = seeds_of(answer.entries)
     parts.append(counted(len(seeds), "seed"))
-    # Jobs without a result have no settings.
+    # Jobs without a result have no settings, and "quick" is what those have that chose none.
     presets = {str(entry.settings.get("preset")) for entry in answer.entries if entry.settings}
-    if presets:
+    if presets - {DEFAULT_PRESET}:
         listed = ", ".join(sorted(presets))
         parts.append(f"preset {listed}")
     return " · ".join(parts)

@@ -14,11 +14,17 @@ from penchant_numerics.significance import LEVEL
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def report(folder: Path) -> None:
-    """Write report.html of a run folder again, and figures that are missing."""
+    """Write report.html of a run again, and missing figures; of a folder of runs, index.html."""
+    from penchant.results.runs import run_record
+
     from penchant_report.drawing import draw_missing
     from penchant_report.report import write_report
+    from penchant_report.runs_page import runs_in, write_index
     from penchant_report.wording import grouped
 
+    if folder.is_dir() and runs_in(folder) and run_record(folder) is None:
+        say(str(write_index(folder)))
+        return
     run = penchant.read(folder)
     problems = [(job["id"], draw_missing(run, job["id"])) for job in run.jobs]
     for problem, jobs in grouped(problems).items():

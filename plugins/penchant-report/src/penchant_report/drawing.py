@@ -1,8 +1,8 @@
 """Figures of a job: drawn from its stored result into its folder, each with a caption.
 
 A figure is `figures/<name>.svg`, or `.png` where that would be large. `figures/figures.json` holds
-captions, titles and file names in the order in which figures are to be seen. It is written last: a
-job that lacks it, because it was stopped while drawing, is drawn again by `run` and `report`.
+captions, titles, file names and points in the order in which figures are to be seen; beside each is
+the same as PDF. It is written last: a job that lacks it, because it was stopped while drawing, is drawn again by `run` and `report`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result
 from penchant.results.runs import Run
 
-from penchant_report.figures import figures_of, picture, title_of
+from penchant_report.figures import as_pdf, figures_of, picture, title_of
+from penchant_report.hover_points import points_of
 from penchant_report.installed import drawing_of
 from penchant_report.tables import FOLDER as TABLES
 from penchant_report.tables import write_tables
@@ -51,7 +52,7 @@ def draw(folder: Path, target: Any, result: Result) -> str:
     for old in (figures_folder, inside(folder, TABLES)):
         shutil.rmtree(old, ignore_errors=True)
     try:
-        record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}}
+        record: dict[str, Any] = {"captions": {}, "titles": {}, "files": {}, "points": {}}
         for name, figure in figures_of(target, result).items():
             check_name(name, "figure")
             ending, content = picture(figure)
@@ -63,6 +64,10 @@ def draw(folder: Path, target: Any, result: Result) -> str:
             record["captions"][name] = figure.get_label() or ""
             record["titles"][name] = title_of(figure)
             record["files"][name] = file_name
+            record["points"][name] = points_of(figure, content)
+            # Last, because saving lays the figure out again.
+            with atomic(figures_folder / f"{name}.pdf") as file:
+                file.write(as_pdf(figure))
         figures_folder.mkdir(exist_ok=True)
         write_tables(folder, result.arrays)
         # Written even where there are no figures: it says that drawing ended.

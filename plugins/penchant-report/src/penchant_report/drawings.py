@@ -1,7 +1,7 @@
 """Is a picture that came with a run folder only a picture?
 
-A browser runs the scripts of a drawing (SVG) that is opened by itself. What a drawing may consist
-of is listed here: the elements that matplotlib writes.
+A browser runs the scripts of a drawing (SVG) that is opened by itself, and viewers those of a PDF.
+What a drawing may consist of is listed here: the elements that matplotlib writes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ DRAWN = set(
     "feColorMatrix feComposite feGaussianBlur feOffset feMerge feMergeNode feFlood feBlend".split()
 )
 PNG = b"\x89PNG\r\n\x1a\n"
+# A name of PDF that runs, opens or fetches something, hides what it is, or holds other objects.
+_DOES_MORE = re.compile(
+    rb"/(JavaScript|JS|OpenAction|AA|Launch|URI|GoToR|GoToE|SubmitForm|ImportData|Rendition|"
+    rb"RichMedia|EmbeddedFile|AcroForm|XFA|ObjStm|Annots\s*\[\s*[^\]\s]|Encrypt)|/[^\s/<>\[\]()]*#"
+)
+_STREAM = re.compile(rb"\bstream\r?\n.*?\bendstream\b", re.DOTALL)  # drawing, compressed
 _ELSEWHERE = re.compile(r"url\(\s*['\"]?(?!#)|@import|expression\(", re.IGNORECASE)
 _BETWEEN = " "  # a namespace and a name
 
@@ -37,6 +43,8 @@ def is_picture(content: bytes, ending: str) -> bool:
     """
     if ending == "png":
         return content.startswith(PNG)
+    if ending == "pdf":
+        return content.startswith(b"%PDF-") and not _DOES_MORE.search(_STREAM.sub(b"", content))
     parser = expat.ParserCreate("utf-8", _BETWEEN)
     parser.StartElementHandler = _check_element
     parser.ProcessingInstructionHandler = _refuse

@@ -14,6 +14,7 @@ from penchant.components.targets import resolve
 from penchant.errors import Error
 from penchant.plugins.discovery import Plugins
 
+from penchant_report.figure_layout import lay_out
 from penchant_report.installed import declared_headline, drawing_of
 from penchant_report.run_rows import is_by_step
 from penchant_report.step_curves import NAME, over_steps
@@ -83,7 +84,7 @@ def figures_of_result(result: Any, *, style: bool = True) -> dict[str, Any]:
 
 
 def resized(figure: Any, width: float | str) -> Any:
-    """A figure of another width, its height in proportion.
+    """A figure laid out for another width.
 
     Args:
         figure: The figure.
@@ -95,9 +96,7 @@ def resized(figure: Any, width: float | str) -> Any:
     inches = WIDTHS.get(width, width) if isinstance(width, str) else width
     if isinstance(inches, str):
         raise Error(f"width must be inches, 'column' or 'text', found {width!r}")
-    before, height = figure.get_size_inches()
-    figure.set_size_inches(inches, height * inches / before)
-    return figure
+    return lay_out(figure, inches)
 
 
 def headline_of(result: Any, plugins: Plugins | None = None) -> str:
@@ -139,10 +138,16 @@ def picture(figure: Any, *, largest: int = LARGEST_SVG, dpi: float = PNG_DPI) ->
         return "png", _saved(figure, "png", dpi=dpi)
 
 
+def as_pdf(figure: Any) -> bytes:
+    """A figure as PDF, the same bytes for the same figure."""
+    with figure_style():
+        return _saved(figure, "pdf")
+
+
 def _saved(figure: Any, ending: str, **more: Any) -> bytes:
     file = io.BytesIO()
     # A date would make every file another one.
-    metadata = {"Date": None} if ending == "svg" else {}
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
     figure.savefig(file, format=ending, metadata=metadata, **more)
     return file.getvalue()
 

@@ -20,6 +20,7 @@ from penchant_numerics.rounding import counted
 from penchant_report import table_views
 from penchant_report.answers import Entry
 from penchant_report.drawings import is_picture
+from penchant_report.hover_points import checked
 from penchant_report.pages import embedded
 from penchant_report.tables import FOLDER as TABLES
 from penchant_report.wording import setting_text, value_text
@@ -101,6 +102,7 @@ def _job(run: Run, entry: Entry, figures: list[dict[str, Any]]) -> dict[str, Any
     settings = [(name, setting_text(value)) for name, value in entry.settings.items()]
     for figure in figures:
         figure["path"] = f"{path}/figures/{figure['file']}"
+        figure["pdf"] = f"{path}/figures/{figure['pdf']}" if figure["pdf"] else ""
     return {
         **link(entry),
         "status": entry.status,
@@ -215,6 +217,7 @@ def _figures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
             record = {}
     captions = _texts(record, "captions")
     titles = _texts(record, "titles")
+    points = record.get("points")
     # Runs made before captions existed have pictures only.
     pictures = [*folder.glob("*.svg"), *folder.glob("*.png")]
     names = list(captions) or sorted({path.stem for path in pictures})
@@ -237,6 +240,8 @@ def _figures(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
             "alt": str(titles.get(name) or caption),
             "folder": path,
             "data": "",
+            "points": checked(points.get(name)) if isinstance(points, dict) else [],
+            "pdf": _pdf(folder, str(name)),
         }
         figures.append(figure)
     return figures, left_out
@@ -260,6 +265,16 @@ def _picture(folder: Path, name: str) -> Path | None:
         if path.parent == folder and path.is_file():
             return path
     return None
+
+
+def _pdf(folder: Path, name: str) -> str:
+    """The name of a figure's PDF; empty where there is none, or it is more than a drawing."""
+    try:
+        path = inside(folder, f"{name}.pdf")
+    except Error:
+        return ""
+    there = path.parent == folder and path.is_file()
+    return path.name if there and is_picture(content_of(path, LARGEST_PICTURE), "pdf") else ""
 
 
 def _embed(jobs: Sequence[list[dict[str, Any]]]) -> None:

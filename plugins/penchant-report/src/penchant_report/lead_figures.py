@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from penchant.results.job_folder import JobFolder
@@ -12,6 +12,7 @@ from penchant.results.runs import Run
 from penchant_report.answers import Answer
 from penchant_report.drawing import ran_out_of_time
 from penchant_report.figures import figures_of, picture, title_of
+from penchant_report.hover_points import points_of
 from penchant_report.installed import drawing_of
 from penchant_report.pages import embedded
 
@@ -37,6 +38,7 @@ class LeadFigure:
         ending: `svg` or `png`.
         data: The picture.
         wide: It has panels side by side, which would be too small in a narrow column.
+        points: Values of its curves and where they are.
     """
 
     label: str
@@ -46,6 +48,7 @@ class LeadFigure:
     ending: str
     data: str
     wide: bool = False
+    points: list[dict[str, Any]] = attrs.field(factory=list)
 
 
 def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
@@ -73,7 +76,8 @@ def lead_figures(run: Run, answer: Answer) -> list[LeadFigure]:
         data = embedded(content, ending)
         across, high = figure.get_size_inches()
         wide = bool(across > WIDE * high)
-        figures.append(LeadFigure(label, job, caption, alt, ending, data, wide))
+        points = points_of(figure, content)
+        figures.append(LeadFigure(label, job, caption, alt, ending, data, wide, points))
     return figures
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import collections
+import csv
 import html
+import io
 import re
 from collections.abc import Sequence
 
+import attrs
+from penchant.errors import Error, suggestion
 from penchant.results.runs import Run
 from penchant_numerics.rounding import counted
 
@@ -23,14 +27,31 @@ _NUMBER = r"([−-]?[\d.]+)(?:e([−-]?\d+))?"
 _VALUES = re.compile(rf"{_NUMBER}(?: ± {_NUMBER})?")
 
 
-def to_markdown(run: Run) -> str:
+def to_markdown(run: Run, quantities: Sequence[str] | None = None) -> str:
     """A table for each probe: one row per quantity, one column per group, seeds pooled."""
-    return "\n\n".join(_markdown(answer) for answer in answers(entries_of(run)))
+    return "\n\n".join(_markdown(answer) for answer in _chosen(run, quantities))
 
 
-def to_latex(run: Run) -> str:
+def to_latex(run: Run, quantities: Sequence[str] | None = None) -> str:
     """The same as LaTeX; needs the package booktabs."""
-    return "\n\n".join(_latex(answer) for answer in answers(entries_of(run)))
+    return "\n\n".join(_latex(answer) for answer in _chosen(run, quantities))
+
+
+def _chosen(run: Run, quantities: Sequence[str] | None) -> list[Answer]:
+    """Answers with these quantities as rows, in this order; without any, those with all."""
+    every = list(answers(entries_of(run)))
+    if quantities is None:
+        return every
+    known = dict.fromkeys(name for answer in every for name in answer.meanings)
+    for name in quantities:
+        if name not in known:
+            raise Error(f"this run has no quantity {name!r}{suggestion(name, known)}")
+    chosen = []
+    for answer in every:
+        meanings = {name: answer.meanings[name] for name in quantities if name in answer.meanings}
+        if meanings:
+            chosen.append(attrs.evolve(answer, meanings=meanings))
+    return chosen
 
 
 def _unfinished(answer: Answer) -> str:
@@ -82,6 +103,29 @@ def _markdown_text(text: str) -> str:
     """
     line = " ".join(html.escape(text, quote=False).split())
     return _MARKS.sub(r"\\\g<0>", line)
+
+
+def csv_of(answer: Answer) -> str:
+    """The numbers of an answer, unrounded: one row per quantity and group."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["quantity", "group", "value", "stderr", "null", "p", "z"])
+    for name in answer.meanings:
+        for group in answer.groups:
+            pooled = group.quantities.get(name)
+            if pooled is None or pooled.quantity.missing:
+                continue
+            quantity = pooled.quantity
+            away = quantity.against_null
+            decided = (away.p, away.z) if away else (None, None)
+            numbers = (quantity.value, quantity.stderr, quantity.null)
+            writer.writerow([name, group.label, *numbers, *decided])
+    return text.getvalue()
+
+
+def latex_of(answer: Answer) -> str:
+    """The table of an answer as LaTeX, rounded to its errors."""
+    return latex_table(_rows(answer))
 
 
 def _latex(answer: Answer) -> str:

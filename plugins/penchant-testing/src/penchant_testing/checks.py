@@ -25,7 +25,8 @@ from penchant.plugins.discovery import Registration
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant.results.tables_on_disk import arrays_of
-from penchant_report.figures import figures_of, headline_of
+from penchant_report.figure_faults import faults
+from penchant_report.figures import figure_style, figures_of, headline_of, resized
 
 from penchant_testing.builders import architecture, context, dataset, experiment
 from penchant_testing.same_estimates import difference
@@ -389,6 +390,22 @@ def check_figures(cls: type[Probe], results: Sequence[Result]) -> None:
             what = f"the figure {name!r} of {cls.name}"
             _check_figure(figure, what)
         _check_claims(cls, result)
+
+
+def check_figure_widths(
+    cls: type[Probe], results: Sequence[Result], widths: Sequence[str] = ("column", "text")
+) -> None:
+    """Every figure can be read at one and at two columns of a page.
+
+    No text leaves the figure or covers another, and no axes have a side under 0.6 inch.
+    """
+    for result in results:
+        for width in widths:
+            for name, figure in figures_of(cls.figures, result).items():
+                with figure_style():
+                    found = faults(resized(figure, width))
+                listed = "; ".join(map(str, found[:5]))
+                assert not found, f"the figure {name!r} of {cls.name} at width {width!r}: {listed}"
 
 
 def _check_claims(cls: type[Probe], result: Result) -> None:

@@ -270,6 +270,7 @@ def _of_a_probe(
     yield Property(f"{of}-same-twice", small.same_twice)
     yield Property(f"{of}-stored", small.stored)
     yield Property(f"{of}-figures", small.figures)
+    yield Property(f"{of}-figure-widths", small.figure_widths, slow=True)
     for cell in CELLS:
         yield Property(f"{of}-takes-{cell}", functools.partial(small.takes, cell))
     yield Property(f"{of}-device", small.device)
@@ -345,6 +346,9 @@ class _SmallProbe:
 
     def figures(self, folder: Path) -> None:
         checks.check_figures(self.cls, self.results())
+
+    def figure_widths(self, folder: Path) -> None:
+        checks.check_figure_widths(self.cls, self.results())
 
     def device(self, folder: Path) -> None:
         for subfolder, arguments, result in self._subfolders(folder):

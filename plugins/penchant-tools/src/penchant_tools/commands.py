@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 import penchant
 from penchant.terminal import say
@@ -33,8 +36,9 @@ def new_plugin(name: str, parent: Path) -> None:
     short = folder.name.removeprefix("penchant-")
     say(f"{folder}: a plugin with one component of each kind; its README says what to change")
     # What to type next.
-    say(f"  pip install -e {folder}")
-    say(f"  pytest {folder}")
+    python = shlex.quote(sys.executable)
+    say(f"  {python} -m pip install -e {shlex.quote(str(folder))}")
+    say(f"  {python} -m pytest {shlex.quote(str(folder))}")
     say(f"  penchant probe {short} -a {short}-perceptron -d {short}-blobs")
 
 
@@ -44,6 +48,7 @@ def new_plugin(name: str, parent: Path) -> None:
 @click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 @click.option("--shape", default="1,32,32", help="Input shape where there is no dataset.")
 @click.option("--outputs", type=int, default=1, help="Outputs where there is no dataset.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for an issue or a script.")
 @click.pass_obj
 def doctor(
     without: tuple[str, ...],
@@ -52,6 +57,7 @@ def doctor(
     device: str,
     shape: str,
     outputs: int,
+    as_json: bool,
 ) -> None:
     """Check that this machine and this network can do what probes need; exit 1 if not."""
     from penchant.experiments.settings import Settings
@@ -69,11 +75,15 @@ def doctor(
         dataset=parse_component(dataset) if dataset else None,
         settings=settings,
     )
-    well = True
+    shown = []
     for section in sections:
-        _show_section(section)
-        well = well and section.well
-    sys.exit(0 if well else 1)
+        shown.append(section)
+        if not as_json:
+            _show_section(section)
+    if as_json:
+        by_title = {each.title: [attrs.asdict(line) for line in each.results] for each in shown}
+        say(json.dumps(by_title, indent=2))
+    sys.exit(0 if all(section.well for section in shown) else 1)
 
 
 def _show_section(section: Any) -> None:

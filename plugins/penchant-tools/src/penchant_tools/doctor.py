@@ -82,16 +82,23 @@ def examine(
         What was found, part by part.
     """
     settings = settings or Settings()
-    yield Section("machine", tuple(_machine(settings.device)))
-    yield Section("plugins", tuple(_plugins(plugins)))
-    yield Section("data files", tuple(_files(plugins)))
+    machine, of_plugins = _machine(settings.device), _plugins(plugins)
+    if architecture is None and dataset is None:
+        yield Section("machine", tuple(machine))
+        yield Section("plugins", tuple(of_plugins))
+        yield Section("data files", tuple(_files(plugins)))
+        return
     diagnosis = _Diagnosis(plugins, settings)
     if dataset is not None:
         yield Section("dataset", tuple(diagnosis.check_data(dataset)))
     if architecture is not None:
         yield Section("network", tuple(diagnosis.check_network(architecture)))
-    if architecture is not None or dataset is not None:
-        yield Section("probes", tuple(diagnosis.check_probes()))
+    yield Section("probes", tuple(diagnosis.check_probes()))
+    # Of the machine only what is wrong with it: the question was another one.
+    for title, results in (("machine", machine), ("plugins", of_plugins)):
+        wrong = tuple(result for result in results if not result.well)
+        if wrong:
+            yield Section(title, wrong)
 
 
 def _machine(device: str) -> Iterator[CheckResult]:
@@ -304,10 +311,14 @@ class _Diagnosis:
         """Which probes can measure it, in three forms, and why not the others."""
         one = "unit = 0" if self._is_imported() else "outputs = 1"
         yield CheckResult("", _row("as it is", one, "trained"))
+        results = []
         with tempfile.TemporaryDirectory() as folder:
             for registration in self.plugins.registrations("probe"):
                 name = self.plugins.address(registration)
-                yield CheckResult(name, self._fits(name, registration.component, Path(folder)))
+                text = self._fits(name, registration.component, Path(folder))
+                results.append(CheckResult(name, text))
+        # Those that fit first, as it is before one that has to be changed.
+        yield from sorted(results, key=_fitting)
 
     def _fits(self, name: str, cls: Any, folder: Path) -> str:
         """Does a probe take what is here: as it is, with one output, as one trained network?"""
@@ -432,6 +443,11 @@ class _Diagnosis:
 def _row(as_it_is: str, narrow: str = "-", trained: str = "-", reason: str = "") -> str:
     """A line of the table of probes."""
     return f"{as_it_is:8}  {narrow:11}  {trained:7}  {reason}".rstrip()
+
+
+def _fitting(result: CheckResult) -> tuple[bool, ...]:
+    """Where a probe stands in the list: "yes" before "no", in each of the three forms."""
+    return tuple(cell != "yes" for cell in result.text.split()[:3])
 
 
 def _label(table: Mapping[str, Any]) -> str:

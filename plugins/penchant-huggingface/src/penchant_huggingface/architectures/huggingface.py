@@ -12,7 +12,7 @@ from penchant_numerics.shapes import written
 from torch import Tensor, nn
 
 from penchant_huggingface.declarations import HuggingFace
-from penchant_huggingface.importing import import_transformers
+from penchant_huggingface.importing import import_transformers, without_bars
 from penchant_huggingface.settings import parse_settings
 from penchant_huggingface.tokens import BESIDE_TOKENS
 
@@ -26,6 +26,8 @@ CLASSES = {
 # From a folder or the cache; code that a model brings along is never run.
 ONLY_READ: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 IMAGE = 3  # axes of an image
+# Modules that have an entry for each position; others continue beyond those of their training.
+POSITIONS = ("wpe", "position_embeddings", "position_embedding", "embed_positions")
 WITH_MASK = 2  # axes of tokens with what stands beside them
 
 
@@ -68,8 +70,23 @@ def build(options: HuggingFace, shape: tuple[int, ...], outputs: int) -> nn.Modu
         raise penchant.Error(
             f"transformers cannot make {name!r} for inputs of {written(shape)}: {error}"
         ) from error
+    _check_length(network, config, shape)
     _give_logits(network)
     return network
+
+
+def _check_length(network: nn.Module, config: Any, shape: tuple[int, ...]) -> None:
+    """Refuse sequences that are longer than there are positions."""
+    longest = getattr(config, "max_position_embeddings", None)
+    if len(shape) == IMAGE or longest is None or shape[-1] <= longest:
+        return
+    for name, module in network.named_modules():
+        *_, own = name.split(".")
+        if own in POSITIONS and isinstance(module, nn.Embedding):
+            raise penchant.Error(
+                f"{config.model_type} has {longest} positions, found sequences of {shape[-1]}: give "
+                f"the data length = {longest}"
+            )
 
 
 def _config(transformers: ModuleType, options: HuggingFace) -> Any:
@@ -122,9 +139,21 @@ def _kind(
         for name, each in CLASSES.items():
             if type(config) in getattr(transformers, each)._model_mapping:
                 tasks.append(name)
+        if options.task == "auto" and len(shape) == IMAGE and tasks:
+            raise penchant.Error(_takes_tokens(config, shape))
         listed = ", ".join(tasks) or "none"
         raise penchant.Error(f"{config.model_type} has no model for {task}, found {listed}")
     return kind
+
+
+def _takes_tokens(config: Any, shape: tuple[int, ...]) -> str:
+    """What to give a model of tokens instead of images, without data as well."""
+    length = min(64, getattr(config, "max_position_embeddings", 64))
+    return (
+        f"{config.model_type} takes tokens, found inputs of {written(shape)}: give it texts, such "
+        "as -d huggingface:path=FILE, or where a probe needs no data its own sizes, such as "
+        f"shape = [{length}] and outputs = {config.vocab_size}"
+    )
 
 
 def _fit(config: Any, options: HuggingFace, shape: tuple[int, ...], outputs: int) -> None:
@@ -148,8 +177,9 @@ def _fit(config: Any, options: HuggingFace, shape: tuple[int, ...], outputs: int
         _forget_tokens_beyond(config, outputs)
     elif config.vocab_size != outputs:
         raise penchant.Error(
-            f"{options.model} has a vocabulary of {config.vocab_size} tokens, the data have "
-            f"{outputs}: give the data the tokenizer of the model"
+            f"{options.model} has a vocabulary of {config.vocab_size} tokens, found {outputs} "
+            "outputs: give the data the tokenizer of the model, or without data outputs = "
+            f"{config.vocab_size}"
         )
 
 
@@ -163,13 +193,14 @@ def _forget_tokens_beyond(config: Any, vocabulary: int) -> None:
 
 def _pretrained(kind: Any, model: str, config: Any) -> nn.Module:
     """The model with its weights, from the cache or a folder; nothing is fetched."""
-    network: nn.Module = kind.from_pretrained(
-        model,
-        config=config,
-        **ONLY_READ,
-        attn_implementation="eager",
-        ignore_mismatched_sizes=True,  # the head, where classes are other ones
-    )
+    with without_bars():
+        network: nn.Module = kind.from_pretrained(
+            model,
+            config=config,
+            **ONLY_READ,
+            attn_implementation="eager",
+            ignore_mismatched_sizes=True,  # the head, where classes are other ones
+        )
     return network
 
 

@@ -118,6 +118,7 @@ class NetworkEnergy:
         self._room = max(1, PASS // positions_of(samples.labels))  # samples times chains of a pass
         self._traced: dict[tuple[torch.Size, torch.Size], Callable[..., tuple[Tensor, ...]]] = {}
         self._gradient: Tensor | None = None
+        self._can_trace = True
         self._stackable: nn.Module | None = with_stacked_linear(network)
         self.at_centre = self._losses_at_centre()
 
@@ -211,8 +212,11 @@ class NetworkEnergy:
             # a network that can be stacked takes the same operations for all weights: what torch
             # does to find them out in every call costs more than they do where layers are small
             on_cpu = weights.device.type == "cpu"
-            if self._stackable is not None and len(weights) > 1 and on_cpu:
-                self._traced[key] = make_fx(work)(weights, inputs, labels)
+            if self._can_trace and self._stackable is not None and len(weights) > 1 and on_cpu:
+                try:
+                    self._traced[key] = make_fx(work)(weights, inputs, labels)
+                except RuntimeError:  # it reads a number out of a tensor: every call is the first
+                    self._can_trace = False
         self.layout.add_(gradient, gradients)
         return losses - reference
 

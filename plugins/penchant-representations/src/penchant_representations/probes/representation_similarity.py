@@ -119,8 +119,9 @@ def _chosen(available: int, options: RepresentationSimilarity, context: penchant
     least = max(4, options.neighbours + 1)
     if size < least:
         raise penchant.Error(
-            f"a minibatch needs at least {least} samples, found {available} {_origin(options)}"
-            f"samples for {options.groups} groups"
+            f"a minibatch needs at least {least} samples, {least * options.groups} for "
+            f"groups = {options.groups}, found {available} {_origin(options)}samples"
+            f"{_fewer_groups(available // least, options.groups)}"
         )
     order = torch.randperm(available, generator=context.generator("samples"), device="cpu")
     return order[: size * options.groups]
@@ -129,6 +130,11 @@ def _chosen(available: int, options: RepresentationSimilarity, context: penchant
 def _origin(options: RepresentationSimilarity) -> str:
     """Where samples are from: a word of a sentence, or none."""
     return "" if options.arrays_given else f"{options.split} "
+
+
+def _fewer_groups(most: int, given: int) -> str:
+    """What to set where there are samples for fewer groups only."""
+    return f": set groups = {most}" if 2 <= most < given else ""
 
 
 def _check_aligned(counted: Tensor) -> None:

@@ -1,0 +1,123 @@
+"""Figures at the width of a page: what is wrong is found, and laid out anew it is right."""
+
+import pytest
+from matplotlib.figure import Figure
+from penchant_report.figure_faults import faults
+from penchant_report.figure_layout import lay_out
+from penchant_report.figures import resized
+
+
+def panels(rows, columns, *, size, titles=True, **options):
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    for number, axes in enumerate(grid.flat):
+        axes.plot([0, 1, 2], [number, 1, 3], label="a curve with a name")
+        axes.plot([0, 1, 2], [0, 2, 1], label="another curve")
+        axes.set(xlabel="distance from the network, in filter norms")
+        if titles:
+            axes.set_title(f"panel {number} with quite a long title")
+    grid[0, 0].set_ylabel("training loss (mean squared error)")
+    return figure
+
+
+def kinds(figure):
+    return {fault.kind for fault in faults(figure)}
+
+
+def test_text_outside_of_the_figure_is_found():
+    figure = Figure(figsize=(3, 2))
+    figure.subplots().set_title("a title that is a good deal longer than its figure is wide")
+    assert kinds(figure) == {"outside"}
+
+
+def test_axes_without_room_are_found():
+    figure = Figure(figsize=(3, 2))
+    figure.add_axes((0.3, 0.4, 0.6, 0.2))
+    assert kinds(figure) == {"small"}
+
+
+def test_texts_over_each_other_are_found():
+    figure = Figure(figsize=(4, 3))
+    axes = figure.subplots()
+    axes.text(0.4, 0.5, "one name")
+    axes.text(0.45, 0.5, "another name")
+    assert kinds(figure) == {"overlap"}
+
+
+def test_what_is_hidden_is_no_fault():
+    figure = Figure(figsize=(4, 3))
+    axes = figure.subplots()
+    twin = axes.twinx()
+    twin.plot([0, 1], [0, 1])
+    hidden = axes.text(0.5, 3.0, "far outside")
+    hidden.set_visible(False)
+    assert not faults(figure)
+
+
+@pytest.mark.parametrize("width", ["column", "text"])
+def test_panels_are_stacked_until_they_can_be_read(width):
+    figure = panels(1, 3, size=(10, 3.6), sharey=True)
+    figure.set_size_inches(3.25, 1.2)
+    assert kinds(figure) >= {"outside", "small", "overlap"}
+    figure = resized(panels(1, 3, size=(10, 3.6), sharey=True), width)
+    assert not faults(figure)
+    rows = {axes.get_subplotspec().rowspan.start for axes in figure.axes}
+    assert len(rows) in ({3} if width == "column" else {1, 2})
+
+
+def test_stacked_panels_have_the_label_and_the_numbers_of_the_first():
+    figure = resized(panels(1, 2, size=(10, 3.6), sharey=True), "column")
+    second = figure.axes[1]
+    assert second.get_ylabel().replace("\n", " ") == "training loss (mean squared error)"
+    assert second.yaxis.get_major_ticks()[0].label1.get_visible()
+
+
+def test_lines_of_panels_are_read_in_their_order():
+    figure = resized(panels(2, 2, size=(4, 4)), "column")
+    assert not faults(figure)
+    assert [axes.get_subplotspec().rowspan.start for axes in figure.axes] == [0, 1, 2, 3]
+
+
+def test_rows_below_their_titles_stay_below_them():
+    figure = panels(2, 2, size=(8, 4), titles=False)
+    for number, axes in enumerate(figure.axes[:2]):
+        axes.set_title(str(number))
+    lay_out(figure, 3.25)
+    places = [axes.get_subplotspec() for axes in figure.axes]
+    for above, below in zip(places[:2], places[2:]):
+        assert below.rowspan.start == above.rowspan.start + 1
+        assert below.colspan.start == above.colspan.start
+
+
+def test_a_legend_that_covers_its_panel_goes_below_it():
+    figure = panels(1, 1, size=(6, 3.6))
+    figure.axes[0].legend()
+    lay_out(figure, 1.8)
+    (legend,) = figure.legends
+    assert legend.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
+    assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == [
+        "a curve with a name",
+        "another curve",
+    ]
+
+
+def test_formulas_are_not_broken():
+    figure = Figure(figsize=(6, 3))
+    axes = figure.subplots()
+    axes.set_xlabel(r"the size of $\alpha + \beta + \gamma$ in units of its mean over networks")
+    lay_out(figure, 2.0)
+    assert not faults(figure)
+    assert r"$\alpha + \beta + \gamma$" in axes.get_xlabel()
+
+
+def test_many_names_are_turned_or_left_out():
+    figure = Figure(figsize=(9, 3))
+    axes = figure.subplots()
+    names = [f"layer{number}.convolution" for number in range(40)]
+    axes.bar(range(40), range(40))
+    axes.set_xticks(range(40), names)
+    lay_out(figure, 3.25)
+    assert not faults(figure)
+    shown = [label.get_text() for label in axes.get_xticklabels()]
+    assert 5 < len(shown) < 40
+    assert set(shown) <= set(names)
