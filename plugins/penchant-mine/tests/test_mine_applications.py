@@ -69,6 +69,7 @@ def test_modes_and_kl_by_hand():
     half = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1], device="cpu")
     assert coverage(half, share, captured=0.25) == {
         "modes": 2.0,
+        "modes-covered": 2.0,
         "modes-seen": 2.0,
         "kl": pytest.approx(math.log(2)),
         "quality": 0.5,
@@ -86,6 +87,7 @@ def test_a_cloud_that_touches_every_mode_captures_none():
     touched[:250] = torch.arange(250, device="cpu") % 25  # 10 of the 80 that are due
     found = coverage(touched, share, captured=0.25)
     assert found["modes-seen"] == 25 and found["modes"] == 0
+    assert found["modes-covered"] == 25  # evenly spread where there are any: not sharp
     assert found["kl"] == pytest.approx(0) and found["quality"] == 0.125
 
 

@@ -352,8 +352,10 @@ def _image_makers(
         "encoder": encoder,
         "decoder": lambda: Upwards(latent, shape, channels),
         "discriminator": lambda: Downwards(
-            shape, channels, 1, joined=latent, hidden=hidden, slope=0.2
+            shape, channels, 1, joined=latent, hidden=hidden, activation="leaky-relu"
         ),
         "statistics": statistics,
-        "pair_discriminator": lambda: Downwards(doubled, channels, 1, hidden=hidden, slope=0.2),
+        "pair_discriminator": lambda: Downwards(
+            doubled, channels, 1, hidden=hidden, activation="leaky-relu"
+        ),
     }

@@ -19,7 +19,6 @@ from torch import Generator, Tensor, nn
 
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped
 from penchant_mine.numerics.generative.gan import (
-    BETAS,
     adam,
     draw_rows,
     fake_loss,
@@ -126,7 +125,7 @@ def train_model(
     # A step must not wait for numbers of the host.
     generator = noise.own_generator(generator, data.device)
     parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
-    both = torch.optim.Adam(parameters, lr=recipe.learning_rate, betas=BETAS)
+    both = adam(parameters, recipe.learning_rate)
     judges = _Judges(model, recipe)
     for _ in range(recipe.steps):
         # Data and prior, and what the networks make of each.
@@ -154,7 +153,7 @@ class _Judges:
         for name in ("discriminator", "statistics", "pair_discriminator"):
             network = getattr(model, name)
             if network is not None:
-                self._optimizers[name] = adam(network, recipe.learning_rate)
+                self._optimizers[name] = adam(network.parameters(), recipe.learning_rate)
 
     def learn(self, batch: Batch) -> None:
         """One step of each."""

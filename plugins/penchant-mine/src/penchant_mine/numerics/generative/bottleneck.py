@@ -154,8 +154,9 @@ class NoisyStatistics(nn.Module):
 
     def scores(self, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Joint (1, samples) and marginal scores (1, 1, samples)."""
-        joint = self(x, z, generator)
-        marginal = self(x, z.roll(1, 0), generator)
+        twice = torch.cat([x, x])
+        scores = self(twice, torch.cat([z, z.roll(1, 0)]), generator)
+        joint, marginal = scores.split(len(x), dim=1)
         return joint, marginal[:, None]
 
 
@@ -179,7 +180,7 @@ def train_row(
     """
     # A step must not wait for numbers of the host.
     generator = noise.own_generator(generator, x.device)
-    optimizer = adam(classifier, recipe.learning_rate)
+    optimizer = adam(classifier.parameters(), recipe.learning_rate)
     informant = None
     if statistics is not None:
         informant = _Informant(statistics, recipe, generator)
@@ -210,7 +211,7 @@ class _Informant:
         self, network: NoisyStatistics, recipe: BottleneckRecipe, generator: Generator
     ) -> None:
         self._network = network
-        self._optimizer = adam(network, recipe.learning_rate)
+        self._optimizer = adam(network.parameters(), recipe.learning_rate)
         self._bound = DonskerVaradhan(recipe.ema)
         self._generator = generator
 
