@@ -10,7 +10,13 @@ import torch
 from penchant_mine.declarations.generative import BidirectionalReconstruction
 from penchant_mine.numerics.generative import networks as adversaries
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
-from penchant_mine.numerics.generative.bidirectional import AliRecipe, Batch, Model, train_model
+from penchant_mine.numerics.generative.bidirectional import (
+    AliRecipe,
+    Batch,
+    Model,
+    _add_information,
+    train_model,
+)
 from penchant_mine.numerics.generative.bottleneck import (
     ROWS,
     BottleneckRecipe,
@@ -210,7 +216,8 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         torch.randn(6, 1, generator=generator(1), device="cpu"),
     )
     batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
-    score = model.statistics(*batch.informed(side)).sum()
+    recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
+    score = model.statistics(*batch.informed(recipe)).sum()
     moved = {
         name: any(
             g is not None
@@ -223,6 +230,40 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
     assert moved == {"encoder": side == "encoder", "decoder": side == "decoder"}
     kept = [each for each in vars(batch.detached()).values() if each is not None]
     assert len(kept) == 4 and not any(each.requires_grad for each in kept)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_information_is_clipped_to_the_gradient_of_the_side_that_it_is_of(side):
+    """The other network's gradient, a hundred times as long here, has nothing to do with it."""
+    model = Model(
+        *(
+            constructed(make, number)
+            for number, make in enumerate(
+                (
+                    lambda: adversaries.Joined([3, 8, 1]),
+                    lambda: adversaries.perceptron([1, 8, 2]),
+                    lambda: adversaries.Joined([3, 8, 1]),
+                    lambda: adversaries.Joined([3, 8, 1]),
+                )
+            )
+        )
+    )
+    informed, other = model.encoder, model.decoder
+    if side == "decoder":
+        informed, other = other, informed
+    for network, length in ((informed, 1e-3), (other, 1.0)):
+        for parameter in network.parameters():
+            parameter.grad = torch.full_like(parameter, length)
+    before = float(norm([each.grad for each in informed.parameters()]))
+    x = torch.randn(6, 2, generator=generator(), device="cpu")
+    z = torch.randn(6, 1, generator=generator(1), device="cpu")
+    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
+    recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
+    scores = model.statistics(*batch.informed(recipe))
+    _add_information(model, recipe, 100 * scores.sum())
+    added = [each.grad - 1e-3 for each in informed.parameters()]
+    assert norm(added) == pytest.approx(before, rel=1e-3)
+    assert all((each.grad == 1).all() for each in other.parameters())
 
 
 def test_the_weight_of_the_information_changes_what_the_encoder_learns():
@@ -373,7 +414,14 @@ def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():
     )
     test = data.test.inputs
     whole = counted_modes(context, test, data.train.inputs[:500])
-    assert whole == {"modes": 25.0, "null-modes": 25.0}
+    assert whole == {
+        "modes": 25.0,
+        "null-modes": 25.0,
+        "modes-covered": 25.0,
+        "null-modes-covered": 25.0,
+        "quality": pytest.approx(1.0, abs=0.01),
+        "null-quality": pytest.approx(1.0, abs=0.01),
+    }
     one = counted_modes(context, test, data.train.inputs[:1].expand(500, -1))
     assert one["modes"] == 1.0 and not messages
     # a mode without samples has no normal
