@@ -14,6 +14,7 @@ from penchant_mine.numerics.generative.modes import Judge
 KNOTS = 500  # of the curve, at most
 LEAST = 5  # samples of a knot, at least
 FARTHEST = 3.0  # standard deviations of the data around the curve
+ENOUGH = 5000  # samples to measure how wide the data are around the curve
 CHUNK = 2000  # points at once
 
 
@@ -38,7 +39,9 @@ def curve_judge(inputs: Tensor, along: Tensor, pieces: int) -> Judge:
     # Knots are means of neighbours along the curve, of equal numbers.
     groups = torch.tensor_split(points[order], knots)
     curve = torch.stack([group.mean(0) for group in groups])  # (knots, size)
-    squared = torch.cat([_nearest(curve, chunk)[0] for chunk in points.split(CHUNK)])
+    # The width of the data is known well enough from some of them.
+    some = points[:: max(1, len(points) // ENOUGH)]
+    squared = torch.cat([_nearest(curve, chunk)[0] for chunk in some.split(CHUNK)])
     # A curve takes one of the dimensions, and noise fills the others.
     width = (squared.mean() / max(1, points.shape[1] - 1)).sqrt()
     reach = (FARTHEST * width).square()
