@@ -22,6 +22,7 @@ from penchant_mine.numerics.generative.bottleneck import (
     BottleneckRecipe,
     Classifier,
     NoisyStatistics,
+    _Average,
     information_from_density,
     information_upper_bound,
     misclassified,
@@ -400,6 +401,32 @@ def test_every_encoder_draws_as_it_says(name):
     labels = classifier.decoder(draws[0]).argmax(1)
     if not noisy:
         assert not misclassified(classifier, x, labels, recipe, 1, generator()).any()
+
+
+def test_averaged_weights_are_the_weighted_mean_of_those_of_every_step():
+    network = torch.nn.Linear(1, 1, bias=False)
+    average = _Average(network, 0.5)
+    for value in (1.0, 4.0, 8.0):
+        network.weight.data.fill_(value)
+        average.add()
+    average.apply()
+    expected = (0.25 * 1.0 + 0.5 * 4.0 + 1.0 * 8.0) / (0.25 + 0.5 + 1.0)
+    assert float(network.weight.detach()) == pytest.approx(expected)
+
+
+def test_a_bottleneck_may_end_with_averaged_weights():
+    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
+    x = torch.randn(40, 4, generator=generator(), device="cpu")
+    labels = torch.arange(40, device="cpu") % 2
+    weights = {}
+    for decay in (None, 0.0, 0.9):
+        classifier = constructed(
+            lambda: Classifier(ROWS["baseline"], 4, [6], 3, 2, propagated=2), 0
+        )
+        train_row(classifier, None, x, labels, replace(recipe, polyak=decay), generator(2))
+        weights[decay] = classifier.decoder.weight.detach()
+    assert torch.allclose(weights[0.0], weights[None])  # of the last step alone
+    assert not torch.allclose(weights[0.9], weights[None])
 
 
 def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():

@@ -157,6 +157,7 @@ CONDITIONAL = {
         *(f"information-density-{row}" for row in (*PLAIN, *NO_DENSITY)),
         *(f"information-lower-{row}" for row in PLAIN),
         "error-against-baseline-baseline",
+        "error-against-variational-variational",
         *(f"error-against-noise-{row}" for row in ROWS if row not in ALONE),
         *(f"information-against-noise-{row}" for row in ROWS if row not in ALONE[:2]),
     ],

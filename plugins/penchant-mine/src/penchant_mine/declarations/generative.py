@@ -257,6 +257,9 @@ class InformationBottleneck(penchant.Probe):
         "error-against-baseline-{rows}": (
             "misclassified share less that of the baseline, in pairs; null: 0"
         ),
+        "error-against-variational-{rows}": (
+            "misclassified share less that of the variational bottleneck, in pairs; null: 0"
+        ),
         "error-against-noise-{rows}": (
             "misclassified share less that of the same encoder with beta = 0, in pairs; null: 0"
         ),
@@ -301,7 +304,11 @@ class InformationBottleneck(penchant.Probe):
                 }
             },
         },
-        "table-5-3": {"trainings": 10, "estimators": {"mutual-information": JUDGE}},
+        "table-5-3": {
+            "trainings": 10,
+            "polyak": 0.999,
+            "estimators": {"mutual-information": JUDGE},
+        },
     }
 
     rows: tuple[str, ...] = penchant.option(ROWS, "which rows of the table", choices=ROWS)
@@ -311,7 +318,11 @@ class InformationBottleneck(penchant.Probe):
         at_least=0,
     )
     # Strength of every regulariser.
-    beta_mine: float = penchant.option(1e-3, "weight of the information", at_least=0)
+    beta_mine: float = penchant.option(
+        0.1,
+        "weight of the information, which MINE sees up to the log of a batch: not that of the KL",
+        at_least=0,
+    )
     beta_variational: float = penchant.option(
         1e-3, "weight of the KL of the variational bottleneck", at_least=0
     )
@@ -341,6 +352,12 @@ class InformationBottleneck(penchant.Probe):
     )
     ema: float = penchant.option(
         0.01, "weight of the newest batch in the average of the denominator", above=0, at_most=1
+    )
+    polyak: float | None = penchant.option(
+        None,
+        "decay of the average of all weights over steps, which is evaluated; None: the last ones",
+        at_least=0,
+        below=1,
     )
     code_draws: int = penchant.option(
         12, "samples of the representation over which class probabilities are averaged", at_least=1
