@@ -7,7 +7,7 @@ from dataclasses import replace
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.declarations.generative import BidirectionalReconstruction
+from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
 from penchant_mine.numerics.generative import networks as adversaries
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
 from penchant_mine.numerics.generative.bidirectional import (
@@ -28,7 +28,9 @@ from penchant_mine.numerics.generative.bottleneck import (
     misclassified,
     train_row,
 )
+from penchant_mine.numerics.generative.curve_judge import curve_judge
 from penchant_mine.numerics.generative.gan import GanRecipe, Players, train_gan
+from penchant_mine.numerics.generative.image_nulls import image_nulls
 from penchant_mine.numerics.generative.modes import (
     coverage,
     digit_judge,
@@ -37,6 +39,7 @@ from penchant_mine.numerics.generative.modes import (
 )
 from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
 from penchant_mine.probes.bidirectional_reconstruction import _modes as counted_modes
+from penchant_mine.shared.gan_networks import gan_players
 from penchant_numerics.ensembles import constructed
 
 
@@ -105,6 +108,70 @@ def test_twenty_five_gaussians_are_all_found_and_what_lies_between_is_not():
     inside = found >= 0
     assert inside.double().mean() > 0.995 and torch.equal(found[inside], data.test.labels[inside])
     assert (judge(data.test.inputs + 0.5) == -1).all()
+
+
+def test_pieces_of_a_spiral_are_found_by_the_distance_to_its_arm():
+    data = testing.dataset("spiral:train=20000,test=4000,turns=2.5")
+    judge = curve_judge(data.train.inputs, data.train.labels[:, 0], 20)
+    found = judge(data.test.inputs)
+    inside = found >= 0
+    # Three standard deviations of a normal distance.
+    assert float(inside.double().mean()) == pytest.approx(0.9973, abs=0.004)
+    piece = data.test.labels[:, 0].argsort().argsort() * 20 // 4000
+    away = (found - piece).abs()[inside]
+    # Noise moves some over the end of a piece, the most where these are short.
+    assert float((away == 0).double().mean()) > 0.8 and int(away.max()) <= 1
+    # Half-way between two turns of the arm, and with the exact distance in the closed form.
+    along = torch.linspace(0.5, 0.85, 50, device="cpu")
+    angle = 2 * math.pi * 2.5 * along
+    between = (2 * along + 0.4)[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+    assert (judge(between) == -1).all()
+    on_arm = 2 * along[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+    assert (judge(on_arm) >= 0).all()
+
+
+def test_a_curve_needs_samples_in_every_piece():
+    points = torch.rand(50, 2, generator=generator(), device="cpu")
+    with pytest.raises(ValueError, match="expected at least 100 samples along the curve, found 50"):
+        curve_judge(points, points[:, 0], 20)
+
+
+def test_images_without_digits():
+    images = torch.rand(30, 2, 5, 5, generator=generator(), device="cpu") * 2 - 1
+    nulls = image_nulls(images, 12, generator(1))
+    assert set(nulls) == {"noise", "permuted", "mean-of-two"}
+    assert all(each.shape == (12, 2, 5, 5) and each.abs().max() <= 1 for each in nulls.values())
+    # The pixels of a channel stay those of one image.
+    whole = {tuple(each.flatten().sort().values.tolist()) for each in images.flatten(0, 1)}
+    for each in nulls["permuted"].flatten(0, 1):
+        assert tuple(each.flatten().sort().values.tolist()) in whole
+    sums = (images[:, None] + images) / 2
+    distances = (sums.flatten(0, 1)[None] - nulls["mean-of-two"][:, None]).abs().amax((2, 3, 4))
+    assert float(distances.amin(1).max()) < 1e-6
+
+
+@pytest.mark.parametrize("where", ["generator", "discriminator"])
+def test_normalisation_of_each_network_is_an_option(where):
+    for shape in ((2,), (3, 8, 8)):
+        options = {
+            "channels": (4, 4),
+            "generator": (8,),
+            "discriminator": (8,),
+            "statistics": (6,),
+            "statistics_channels": (3,),
+            "generator_channels": (5, 7),
+            "hidden": None,
+        }
+        counts = []
+        for kind in ("batch", "none"):
+            bound = GanModes(**options, **{f"{where}_normalization": kind})
+            players = gan_players(bound, shape, 0, torch.device("cpu"), informed=True)
+            norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)
+            network = getattr(players, where)
+            counts.append(sum(isinstance(each, norms) for each in network.modules()))
+        assert counts[0] > 0 and counts[1] == 0
+        widths = [each.shape[0] for each in players.statistics.parameters() if each.ndim > 1]
+        assert widths[0] == (6 if len(shape) == 1 else 3)
 
 
 def test_spiral_lies_on_its_arm():

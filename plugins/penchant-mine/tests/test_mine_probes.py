@@ -265,6 +265,35 @@ def test_modes_of_the_spiral_are_segments():
     dataset = {"name": "spiral", "train": 2000}
     found = measure("gan-modes", dataset=dataset, **{**SMALL_GAN, "samples": 500})
     assert found.quantities["modes-mine"].null == 20
+    assert "20 pieces" in found.conventions["modes"]
+
+
+def test_modes_are_followed_along_training_without_changing_it():
+    """Samples on the way come from streams of their own, so training and result stay the same."""
+    plain = measure("gan-modes", dataset=BLOBS, **SMALL_GAN)
+    steps = SMALL_GAN["steps"]
+    followed = measure("gan-modes", dataset=BLOBS, eval_every=steps // 2, **SMALL_GAN)
+    assert followed.tables["modes-by-step"].axes["step"] == (steps // 2, steps)
+    for name in ("gan", "mine"):
+        assert (followed.arrays[f"samples-{name}"] == plain.arrays[f"samples-{name}"]).all()
+        at_end = followed.tables["modes-by-step"].at(variant=name, step=steps)
+        assert float(at_end.values) == followed.quantities[f"modes-{name}"].value
+    assert "evolution" in followed.figures()
+
+
+def test_an_independent_code_leaves_no_information():
+    """The control: the same program, where the statistics network has nothing to learn."""
+    longer = {**SMALL_GAN, "steps": 250, "discriminator": [64], "code": 1}
+    found = {
+        kind: measure("gan-modes", dataset=BLOBS, information_with=kind, **longer)
+        for kind in ("code", "independent")
+    }
+    code, control = (each.quantities["information-mine"].value for each in found.values())
+    assert code > 0.5 and abs(control) < 0.05
+    assert "whose truth is 0" in found["independent"].conventions["information"]
+    # The GAN without information is the same in both.
+    both = [each.arrays["samples-gan"] for each in found.values()]
+    assert (both[0] == both[1]).all()
 
 
 def idx(values):
@@ -301,6 +330,10 @@ def test_gan_modes_of_stacked_digits(tmp_path):
     assert "quoted from table 5.1" in found.conventions["quoted"]
     assert found.arrays["samples-gan"].shape[1:] == (3, 28, 28)
     assert "quality-gan" not in found.quantities  # a classifier sees a mode in everything
+    for name in ("noise", "permuted", "mean-of-two"):
+        assert 0 <= found.quantities[f"modes-{name}"].value <= 1000
+        assert 0 <= found.quantities[f"sure-{name}"].value <= 1
+    assert "0.9 or more" in found.conventions["sure"]
     assert any("counts are unsure" in text for text in found.warnings)
 
 
