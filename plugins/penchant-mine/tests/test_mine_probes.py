@@ -489,3 +489,48 @@ def test_the_bias_of_an_estimator_that_states_no_error_has_none(monkeypatch):
     x = torch.zeros(100, 1)
     found = calibration.calibrated_bias(None, 0, x, x, value=0.5, value_stderr=None)
     assert found["bias"] == pytest.approx(0.1) and found["bias-stderr"] is None
+
+
+def write_faces(folder: Path):
+    """Forty pictures in the layout of CelebA: bright or dark ovals on noise."""
+    image = pytest.importorskip("PIL.Image")
+    numpy = pytest.importorskip("numpy")
+    pictures = folder / "img_align_celeba"
+    pictures.mkdir(parents=True)
+    random = numpy.random.default_rng(0)
+    rows, columns = numpy.mgrid[-1:1:44j, -1:1:36j]
+    inside = (rows**2 + 2 * columns**2 < 0.6)[..., None]
+    names, attributes, splits = [], [], []
+    for number in range(40):
+        level = 200 if number % 2 else 60
+        pixels = numpy.where(inside, level, random.integers(0, 255, (44, 36, 3)))
+        names.append(f"{number:06d}.jpg")
+        image.fromarray(pixels.astype("uint8")).save(pictures / names[-1])
+        attributes.append(f"{names[-1]} {1 if number % 2 else -1}")
+        splits.append(f"{names[-1]} {0 if number < 30 else 2}")
+    attribute_file = "\n".join(["40", "Male", *attributes]) + "\n"
+    (folder / "list_attr_celeba.txt").write_text(attribute_file)
+    (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
+
+
+def test_small_faces_of_a_folder_of_ones_own(tmp_path):
+    pytest.importorskip("penchant_vision")
+    write_faces(tmp_path / "celeba")
+    found = measure(
+        "bidirectional-reconstruction",
+        dataset={"name": "celeba", "root": str(tmp_path), "resize": 14},
+        perceptrons=True,
+        variants=["ali", "alice-l2"],
+        generator=[32],
+        discriminator=[32],
+        channels=[4, 4],
+        latent=4,
+        steps=60,
+        batch=16,
+        trainings=2,
+        classifier_steps=20,
+    )
+    assert found.arrays["reconstructions-ali"].shape == (10, 3, 14, 14)
+    error = found.quantities["reconstruction-error-alice-l2"]
+    assert error.value < error.null  # l2 is what it learns
+    assert "1 of 5 scales" in found.conventions["ms-ssim"]
