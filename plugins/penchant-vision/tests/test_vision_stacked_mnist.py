@@ -80,10 +80,10 @@ def test_stacks_of_any_size():
 def test_digits_are_scaled_as_those_of_mnist(tmp_path):
     write(tmp_path)
     whole = draw(tmp_path, train=6, test=4)
-    small = draw(tmp_path, train=6, test=4, size=14)
+    small = draw(tmp_path, train=6, test=4, resize=14)
     assert torch.equal(small.train.labels, whole.train.labels)
     expected = torch.nn.functional.interpolate(
         whole.train.inputs, (14, 14), mode="bilinear", align_corners=False, antialias=True
     )
     assert torch.allclose(small.train.inputs, expected, atol=1e-6)
-    assert small.conventions["size"] == "14 x 14, bilinear, antialiased"
+    assert small.conventions["resize"] == "bilinear, antialiased"

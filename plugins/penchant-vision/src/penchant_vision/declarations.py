@@ -162,7 +162,7 @@ class StackedMnist(penchant.Dataset):
     # How much is sampled.
     train: int = penchant.option(128000, "training images", at_least=1)
     test: int = penchant.option(26000, "test images", at_least=1)
-    size: int | None = penchant.option(
+    resize: int | None = penchant.option(
         None,
         "side length that digits are scaled to, bilinear with antialiasing; None: unchanged",
         at_least=1,

@@ -179,12 +179,14 @@ def _along(
 
 def _of_nulls(rows: list[dict[str, Any]]) -> dict[str, penchant.Quantity]:
     """What the classifier sees in images that no generator made."""
-    found = {}
+    quantities = {}
     for name in NULLS:
         for key in OF_NULLS:
             values = _column(rows, f"{name}-{key}")
-            found[f"{key}-{name}"] = penchant.Quantity.of(values, over="draws of as many images")
-    return found
+            quantities[f"{key}-{name}"] = penchant.Quantity.of(
+                values, over="draws of as many images"
+            )
+    return quantities
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> list[float]:

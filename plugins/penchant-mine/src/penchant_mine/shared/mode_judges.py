@@ -99,8 +99,8 @@ def covered_by_none(context: penchant.Context, modes: Modes, training: int) -> d
     if fresh.ndim == 4:
         nulls = image_nulls(inputs, count, context.generator("nulls", training))
         for name, images in nulls.items():
-            found = modes.covered(images)
-            numbers |= _named(name, {key: found[key] for key in OF_NULLS})
+            covered = modes.covered(images)
+            numbers |= _named(name, {key: covered[key] for key in OF_NULLS})
     return numbers
 
 

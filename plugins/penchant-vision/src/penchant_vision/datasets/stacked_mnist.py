@@ -25,23 +25,23 @@ def load(options: StackedMnist, generator: Generator) -> Data:
         "mnist", options.root, download=options.download, requested_by=options.name
     )
     conventions = dict(CONVENTIONS)
-    if options.size is not None:
-        conventions["size"] = f"{options.size} x {options.size}, bilinear, antialiased"
+    if options.resize is not None:
+        conventions["resize"] = "bilinear, antialiased"
     return Data(
-        train=stack(digits.train, options.train, for_train, size=options.size),
-        test=stack(digits.test, options.test, for_test, size=options.size),
+        train=stack(digits.train, options.train, for_train, side=options.resize),
+        test=stack(digits.test, options.test, for_test, side=options.resize),
         classes=MODES,
         conventions=conventions,
     )
 
 
-def stack(digits: Pixels, count: int, generator: Generator, *, size: int | None = None) -> Samples:
+def stack(digits: Pixels, count: int, generator: Generator, *, side: int | None = None) -> Samples:
     """Images (count, 3, height, width) in [0, 1] of digits chosen with replacement; their modes."""
     chosen = torch.randint(len(digits.images), (count, 3), generator=generator, device="cpu")
     grey = digits.images.to(torch.float32) / WHITE
     # Single digits are scaled, before most of them are used several times.
-    if size is not None:
-        grey = resized(grey, size)
+    if side is not None:
+        grey = resized(grey, side)
     # A channel each; (count, 3, height, width).
     images = grey[:, 0][chosen]
     # The digits of a number: hundreds, tens, ones.

@@ -48,11 +48,11 @@ def curve_judge(inputs: Tensor, along: Tensor, pieces: int) -> Judge:
     of_knot = torch.arange(knots, device=points.device) * pieces // knots
 
     def judge(samples: Tensor) -> Tensor:
-        found = []
+        pieces_of = []
         for chunk in samples.flatten(1).to(torch.float64).split(CHUNK):
             distance, knot = _nearest(curve, chunk)
-            found.append(torch.where(distance <= reach, of_knot[knot], -1))
-        return torch.cat(found)
+            pieces_of.append(torch.where(distance <= reach, of_knot[knot], -1))
+        return torch.cat(pieces_of)
 
     return judge
 

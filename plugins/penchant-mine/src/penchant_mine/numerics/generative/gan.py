@@ -28,7 +28,7 @@ class GanRecipe:
     """How a GAN is trained.
 
     `beta` is the weight of the information (0: an ordinary GAN). It is that between samples and
-    their `code`, or, as a control, an `independent` draw of a code, which knows nothing of them.
+    their `code`, or, as a control, an `independent` draw of a code.
     """
 
     steps: int
