@@ -7,21 +7,30 @@ from dataclasses import replace
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.declarations.generative import BidirectionalReconstruction
+from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
 from penchant_mine.numerics.generative import networks as adversaries
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
-from penchant_mine.numerics.generative.bidirectional import AliRecipe, Batch, Model, train_model
+from penchant_mine.numerics.generative.bidirectional import (
+    AliRecipe,
+    Batch,
+    Model,
+    _add_information,
+    train_model,
+)
 from penchant_mine.numerics.generative.bottleneck import (
     ROWS,
     BottleneckRecipe,
     Classifier,
     NoisyStatistics,
+    _Average,
     information_from_density,
     information_upper_bound,
     misclassified,
     train_row,
 )
+from penchant_mine.numerics.generative.curve_judge import curve_judge
 from penchant_mine.numerics.generative.gan import GanRecipe, Players, train_gan
+from penchant_mine.numerics.generative.image_nulls import image_nulls
 from penchant_mine.numerics.generative.modes import (
     coverage,
     digit_judge,
@@ -30,6 +39,7 @@ from penchant_mine.numerics.generative.modes import (
 )
 from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
 from penchant_mine.probes.bidirectional_reconstruction import _modes as counted_modes
+from penchant_mine.shared.gan_networks import gan_players
 from penchant_numerics.ensembles import constructed
 
 
@@ -69,6 +79,7 @@ def test_modes_and_kl_by_hand():
     half = torch.tensor([0, 0, 1, 1, -1, -1, -1, -1], device="cpu")
     assert coverage(half, share, captured=0.25) == {
         "modes": 2.0,
+        "modes-covered": 2.0,
         "modes-seen": 2.0,
         "kl": pytest.approx(math.log(2)),
         "quality": 0.5,
@@ -86,6 +97,7 @@ def test_a_cloud_that_touches_every_mode_captures_none():
     touched[:250] = torch.arange(250, device="cpu") % 25  # 10 of the 80 that are due
     found = coverage(touched, share, captured=0.25)
     assert found["modes-seen"] == 25 and found["modes"] == 0
+    assert found["modes-covered"] == 25  # evenly spread where there are any: not sharp
     assert found["kl"] == pytest.approx(0) and found["quality"] == 0.125
 
 
@@ -96,6 +108,70 @@ def test_twenty_five_gaussians_are_all_found_and_what_lies_between_is_not():
     inside = found >= 0
     assert inside.double().mean() > 0.995 and torch.equal(found[inside], data.test.labels[inside])
     assert (judge(data.test.inputs + 0.5) == -1).all()
+
+
+def test_pieces_of_a_spiral_are_found_by_the_distance_to_its_arm():
+    data = testing.dataset("spiral:train=20000,test=4000,turns=2.5")
+    judge = curve_judge(data.train.inputs, data.train.labels[:, 0], 20)
+    found = judge(data.test.inputs)
+    inside = found >= 0
+    # Three standard deviations of a normal distance.
+    assert float(inside.double().mean()) == pytest.approx(0.9973, abs=0.004)
+    piece = data.test.labels[:, 0].argsort().argsort() * 20 // 4000
+    away = (found - piece).abs()[inside]
+    # Noise moves some over the end of a piece, the most where these are short.
+    assert float((away == 0).double().mean()) > 0.8 and int(away.max()) <= 1
+    # Half-way between two turns of the arm, and with the exact distance in the closed form.
+    along = torch.linspace(0.5, 0.85, 50, device="cpu")
+    angle = 2 * math.pi * 2.5 * along
+    between = (2 * along + 0.4)[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+    assert (judge(between) == -1).all()
+    on_arm = 2 * along[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+    assert (judge(on_arm) >= 0).all()
+
+
+def test_a_curve_needs_samples_in_every_piece():
+    points = torch.rand(50, 2, generator=generator(), device="cpu")
+    with pytest.raises(ValueError, match="expected at least 100 samples along the curve, found 50"):
+        curve_judge(points, points[:, 0], 20)
+
+
+def test_images_without_digits():
+    images = torch.rand(30, 2, 5, 5, generator=generator(), device="cpu") * 2 - 1
+    nulls = image_nulls(images, 12, generator(1))
+    assert set(nulls) == {"noise", "permuted", "mean-of-two"}
+    assert all(each.shape == (12, 2, 5, 5) and each.abs().max() <= 1 for each in nulls.values())
+    # The pixels of a channel stay those of one image.
+    whole = {tuple(each.flatten().sort().values.tolist()) for each in images.flatten(0, 1)}
+    for each in nulls["permuted"].flatten(0, 1):
+        assert tuple(each.flatten().sort().values.tolist()) in whole
+    sums = (images[:, None] + images) / 2
+    distances = (sums.flatten(0, 1)[None] - nulls["mean-of-two"][:, None]).abs().amax((2, 3, 4))
+    assert float(distances.amin(1).max()) < 1e-6
+
+
+@pytest.mark.parametrize("where", ["generator", "discriminator"])
+def test_normalisation_of_each_network_is_an_option(where):
+    for shape in ((2,), (3, 8, 8)):
+        options = {
+            "channels": (4, 4),
+            "generator": (8,),
+            "discriminator": (8,),
+            "statistics": (6,),
+            "statistics_channels": (3,),
+            "generator_channels": (5, 7),
+            "hidden": None,
+        }
+        counts = []
+        for kind in ("batch", "none"):
+            bound = GanModes(**options, **{f"{where}_normalization": kind})
+            players = gan_players(bound, shape, 0, torch.device("cpu"), informed=True)
+            norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)
+            network = getattr(players, where)
+            counts.append(sum(isinstance(each, norms) for each in network.modules()))
+        assert counts[0] > 0 and counts[1] == 0
+        widths = [each.shape[0] for each in players.statistics.parameters() if each.ndim > 1]
+        assert widths[0] == (6 if len(shape) == 1 else 3)
 
 
 def test_spiral_lies_on_its_arm():
@@ -208,7 +284,8 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         torch.randn(6, 1, generator=generator(1), device="cpu"),
     )
     batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
-    score = model.statistics(*batch.informed(side)).sum()
+    recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
+    score = model.statistics(*batch.informed(recipe)).sum()
     moved = {
         name: any(
             g is not None
@@ -221,6 +298,40 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
     assert moved == {"encoder": side == "encoder", "decoder": side == "decoder"}
     kept = [each for each in vars(batch.detached()).values() if each is not None]
     assert len(kept) == 4 and not any(each.requires_grad for each in kept)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_information_is_clipped_to_the_gradient_of_the_side_that_it_is_of(side):
+    """The other network's gradient, a hundred times as long here, has nothing to do with it."""
+    model = Model(
+        *(
+            constructed(make, number)
+            for number, make in enumerate(
+                (
+                    lambda: adversaries.Joined([3, 8, 1]),
+                    lambda: adversaries.perceptron([1, 8, 2]),
+                    lambda: adversaries.Joined([3, 8, 1]),
+                    lambda: adversaries.Joined([3, 8, 1]),
+                )
+            )
+        )
+    )
+    informed, other = model.encoder, model.decoder
+    if side == "decoder":
+        informed, other = other, informed
+    for network, length in ((informed, 1e-3), (other, 1.0)):
+        for parameter in network.parameters():
+            parameter.grad = torch.full_like(parameter, length)
+    before = float(norm([each.grad for each in informed.parameters()]))
+    x = torch.randn(6, 2, generator=generator(), device="cpu")
+    z = torch.randn(6, 1, generator=generator(1), device="cpu")
+    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
+    recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
+    scores = model.statistics(*batch.informed(recipe))
+    _add_information(model, recipe, 100 * scores.sum())
+    added = [each.grad - 1e-3 for each in informed.parameters()]
+    assert norm(added) == pytest.approx(before, rel=1e-3)
+    assert all((each.grad == 1).all() for each in other.parameters())
 
 
 def test_the_weight_of_the_information_changes_what_the_encoder_learns():
@@ -359,6 +470,32 @@ def test_every_encoder_draws_as_it_says(name):
         assert not misclassified(classifier, x, labels, recipe, 1, generator()).any()
 
 
+def test_averaged_weights_are_the_weighted_mean_of_those_of_every_step():
+    network = torch.nn.Linear(1, 1, bias=False)
+    average = _Average(network, 0.5)
+    for value in (1.0, 4.0, 8.0):
+        network.weight.data.fill_(value)
+        average.add()
+    average.apply()
+    expected = (0.25 * 1.0 + 0.5 * 4.0 + 1.0 * 8.0) / (0.25 + 0.5 + 1.0)
+    assert float(network.weight.detach()) == pytest.approx(expected)
+
+
+def test_a_bottleneck_may_end_with_averaged_weights():
+    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
+    x = torch.randn(40, 4, generator=generator(), device="cpu")
+    labels = torch.arange(40, device="cpu") % 2
+    weights = {}
+    for decay in (None, 0.0, 0.9):
+        classifier = constructed(
+            lambda: Classifier(ROWS["baseline"], 4, [6], 3, 2, propagated=2), 0
+        )
+        train_row(classifier, None, x, labels, replace(recipe, polyak=decay), generator(2))
+        weights[decay] = classifier.decoder.weight.detach()
+    assert torch.allclose(weights[0.0], weights[None])  # of the last step alone
+    assert not torch.allclose(weights[0.9], weights[None])
+
+
 def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():
     data = testing.dataset({"name": "twenty-five-gaussians", "train": 1000, "test": 500})
     messages = []
@@ -371,7 +508,14 @@ def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():
     )
     test = data.test.inputs
     whole = counted_modes(context, test, data.train.inputs[:500])
-    assert whole == {"modes": 25.0, "null-modes": 25.0}
+    assert whole == {
+        "modes": 25.0,
+        "null-modes": 25.0,
+        "modes-covered": 25.0,
+        "null-modes-covered": 25.0,
+        "quality": pytest.approx(1.0, abs=0.01),
+        "null-quality": pytest.approx(1.0, abs=0.01),
+    }
     one = counted_modes(context, test, data.train.inputs[:1].expand(500, -1))
     assert one["modes"] == 1.0 and not messages
     # a mode without samples has no normal

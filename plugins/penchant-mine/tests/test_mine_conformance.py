@@ -148,7 +148,12 @@ NO_DENSITY = ("variational-noise", *NOT_GAUSSIAN)
 # Rows that are compared with noise alone: the same encoder with beta = 0.
 ALONE = ("variational", "mine-gaussian", "mine-propagated", "mine-additive")
 CONDITIONAL = {
-    "gan-modes": ["quoted"],  # stacked MNIST only
+    # stacked MNIST, and images of as many modes
+    "gan-modes": [
+        "quoted",
+        *(f"sure-{name}" for name in ("gan", "mine")),
+        *(f"{key}-{n}" for key in ("modes", "sure") for n in ("noise", "permuted", "mean-of-two")),
+    ],
     # structural similarity is of images
     "bidirectional-reconstruction": ["ms-ssim-alice-l2", "ms-ssim-mine"],
     # encoders without noise have no finite information, and only Gaussian ones a density
@@ -157,6 +162,7 @@ CONDITIONAL = {
         *(f"information-density-{row}" for row in (*PLAIN, *NO_DENSITY)),
         *(f"information-lower-{row}" for row in PLAIN),
         "error-against-baseline-baseline",
+        "error-against-variational-variational",
         *(f"error-against-noise-{row}" for row in ROWS if row not in ALONE),
         *(f"information-against-noise-{row}" for row in ROWS if row not in ALONE[:2]),
     ],

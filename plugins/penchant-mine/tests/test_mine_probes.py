@@ -265,6 +265,35 @@ def test_modes_of_the_spiral_are_segments():
     dataset = {"name": "spiral", "train": 2000}
     found = measure("gan-modes", dataset=dataset, **{**SMALL_GAN, "samples": 500})
     assert found.quantities["modes-mine"].null == 20
+    assert "20 pieces" in found.conventions["modes"]
+
+
+def test_modes_are_followed_along_training_without_changing_it():
+    """Samples on the way come from streams of their own, so training and result stay the same."""
+    plain = measure("gan-modes", dataset=BLOBS, **SMALL_GAN)
+    steps = SMALL_GAN["steps"]
+    followed = measure("gan-modes", dataset=BLOBS, eval_every=steps // 2, **SMALL_GAN)
+    assert followed.tables["modes-by-step"].axes["step"] == (steps // 2, steps)
+    for name in ("gan", "mine"):
+        assert (followed.arrays[f"samples-{name}"] == plain.arrays[f"samples-{name}"]).all()
+        at_end = followed.tables["modes-by-step"].at(variant=name, step=steps)
+        assert float(at_end.values) == followed.quantities[f"modes-{name}"].value
+    assert "evolution" in followed.figures()
+
+
+def test_an_independent_code_leaves_no_information():
+    """The control: the same program, where the statistics network has nothing to learn."""
+    longer = {**SMALL_GAN, "steps": 250, "discriminator": [64], "code": 1}
+    found = {
+        kind: measure("gan-modes", dataset=BLOBS, information_with=kind, **longer)
+        for kind in ("code", "independent")
+    }
+    code, control = (each.quantities["information-mine"].value for each in found.values())
+    assert code > 0.5 and abs(control) < 0.05
+    assert "whose truth is 0" in found["independent"].conventions["information"]
+    # The GAN without information is the same in both.
+    both = [each.arrays["samples-gan"] for each in found.values()]
+    assert (both[0] == both[1]).all()
 
 
 def idx(values):
@@ -301,6 +330,10 @@ def test_gan_modes_of_stacked_digits(tmp_path):
     assert "quoted from table 5.1" in found.conventions["quoted"]
     assert found.arrays["samples-gan"].shape[1:] == (3, 28, 28)
     assert "quality-gan" not in found.quantities  # a classifier sees a mode in everything
+    for name in ("noise", "permuted", "mean-of-two"):
+        assert 0 <= found.quantities[f"modes-{name}"].value <= 1000
+        assert 0 <= found.quantities[f"sure-{name}"].value <= 1
+    assert "0.9 or more" in found.conventions["sure"]
     assert any("counts are unsure" in text for text in found.warnings)
 
 
@@ -456,3 +489,48 @@ def test_the_bias_of_an_estimator_that_states_no_error_has_none(monkeypatch):
     x = torch.zeros(100, 1)
     found = calibration.calibrated_bias(None, 0, x, x, value=0.5, value_stderr=None)
     assert found["bias"] == pytest.approx(0.1) and found["bias-stderr"] is None
+
+
+def write_faces(folder: Path):
+    """Forty pictures in the layout of CelebA: bright or dark ovals on noise."""
+    image = pytest.importorskip("PIL.Image")
+    numpy = pytest.importorskip("numpy")
+    pictures = folder / "img_align_celeba"
+    pictures.mkdir(parents=True)
+    random = numpy.random.default_rng(0)
+    rows, columns = numpy.mgrid[-1:1:44j, -1:1:36j]
+    inside = (rows**2 + 2 * columns**2 < 0.6)[..., None]
+    names, attributes, splits = [], [], []
+    for number in range(40):
+        level = 200 if number % 2 else 60
+        pixels = numpy.where(inside, level, random.integers(0, 255, (44, 36, 3)))
+        names.append(f"{number:06d}.jpg")
+        image.fromarray(pixels.astype("uint8")).save(pictures / names[-1])
+        attributes.append(f"{names[-1]} {1 if number % 2 else -1}")
+        splits.append(f"{names[-1]} {0 if number < 30 else 2}")
+    attribute_file = "\n".join(["40", "Male", *attributes]) + "\n"
+    (folder / "list_attr_celeba.txt").write_text(attribute_file)
+    (folder / "list_eval_partition.txt").write_text("\n".join(splits) + "\n")
+
+
+def test_small_faces_of_a_folder_of_ones_own(tmp_path):
+    pytest.importorskip("penchant_vision")
+    write_faces(tmp_path / "celeba")
+    found = measure(
+        "bidirectional-reconstruction",
+        dataset={"name": "celeba", "root": str(tmp_path), "resize": 14},
+        perceptrons=True,
+        variants=["ali", "alice-l2"],
+        generator=[32],
+        discriminator=[32],
+        channels=[4, 4],
+        latent=4,
+        steps=60,
+        batch=16,
+        trainings=2,
+        classifier_steps=20,
+    )
+    assert found.arrays["reconstructions-ali"].shape == (10, 3, 14, 14)
+    error = found.quantities["reconstruction-error-alice-l2"]
+    assert error.value < error.null  # l2 is what it learns
+    assert "1 of 5 scales" in found.conventions["ms-ssim"]

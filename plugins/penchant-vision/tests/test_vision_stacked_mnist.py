@@ -75,3 +75,15 @@ def test_damaged_and_missing_files_are_named(tmp_path):
 def test_stacks_of_any_size():
     digits = Pixels(torch.zeros(3, 1, 28, 28, device="cpu"), torch.arange(3, device="cpu"))
     assert stack(digits, 2, generator()).inputs.shape == (2, 3, 28, 28)
+
+
+def test_digits_are_scaled_as_those_of_mnist(tmp_path):
+    write(tmp_path)
+    whole = draw(tmp_path, train=6, test=4)
+    small = draw(tmp_path, train=6, test=4, resize=14)
+    assert torch.equal(small.train.labels, whole.train.labels)
+    expected = torch.nn.functional.interpolate(
+        whole.train.inputs, (14, 14), mode="bilinear", align_corners=False, antialias=True
+    )
+    assert torch.allclose(small.train.inputs, expected, atol=1e-6)
+    assert small.conventions["resize"] == "bilinear, antialiased"

@@ -162,6 +162,11 @@ class StackedMnist(penchant.Dataset):
     # How much is sampled.
     train: int = penchant.option(128000, "training images", at_least=1)
     test: int = penchant.option(26000, "test images", at_least=1)
+    resize: int | None = penchant.option(
+        None,
+        "side length that digits are scaled to, bilinear with antialiasing; None: unchanged",
+        at_least=1,
+    )
 
     def files(self) -> tuple[str, ...]:
         """The four IDX files of MNIST that exist."""

@@ -116,13 +116,14 @@ def _as_inputs(images: Tensor, options: Images, white: int) -> Tensor:
         luma = torch.tensor(LUMA, device="cpu")
         inputs = torch.einsum("nchw,c->nhw", inputs, luma)[:, None]
     if options.resize is not None:
-        return _resize(inputs, options.resize)
+        return resized(inputs, options.resize)
     if options.pad is not None:
         return _pad(inputs, options.pad)
     return inputs
 
 
-def _resize(inputs: Tensor, side: int) -> Tensor:
+def resized(inputs: Tensor, side: int) -> Tensor:
+    """Images scaled to this side length, bilinear with antialiasing."""
     scaled = functional.interpolate(
         inputs, (side, side), mode="bilinear", align_corners=False, antialias=True
     )

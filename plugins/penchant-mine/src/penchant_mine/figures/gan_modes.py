@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from penchant_numerics.curves import curves
 from penchant_numerics.pictures import BLUE, FAINT, ORANGE, RED, captioned
 
 from penchant_mine.shared.samples import samples
@@ -14,6 +18,7 @@ from penchant_mine.shared.tables import table, text
 
 TITLES = {"data": "data", "gan": "GAN", "mine": "GAN + MINE"}
 VARIANTS = ("gan", "mine")
+MOST_STEPS = 5  # panels per row
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -32,6 +37,19 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
             title="Modes captured and KL to the data's modes",
         ),
     }
+    steps = result.tables["modes-by-step"].axes["step"]
+    if len(steps) > 1:
+        figures["modes-by-step"] = captioned(
+            curves(result.tables["modes-by-step"], x="step", y="modes captured"),
+            "Modes with enough samples along training, means over trainings; dashed: test data.",
+            title="Modes captured along training",
+        )
+    if len(steps) > 1 and result.arrays["samples-by-step-gan"].ndim == 3:
+        figures["evolution"] = captioned(
+            _evolution(result, steps),
+            "Samples of the first training after so many steps, over test data (gray).",
+            title="Samples along training",
+        )
     if "quoted" in result.arrays:
         figures["table"] = captioned(
             _table(result),
@@ -55,6 +73,28 @@ def _spread(result: penchant.Result) -> str:
     uniform = result.quantities["quality-uniform"].value
     listed = " and ".join(shares)
     return f"{text} Near a mode lie {listed} samples; of points spread evenly, {uniform:.2f}."
+
+
+def _evolution(result: penchant.Result, steps: Sequence[Any]) -> Figure:
+    """A row of panels for each variant, a column for each of at most `MOST_STEPS` steps."""
+    chosen = np.unique(np.linspace(0, len(steps) - 1, MOST_STEPS).round().astype(int))
+    figure = Figure(figsize=(1.9 * len(chosen) + 0.5, 4.2))
+    panels = figure.subplots(len(VARIANTS), len(chosen), squeeze=False)
+    data = result.arrays["samples-data"]
+    limit = 1.15 * float(np.quantile(np.abs(data), 0.999))
+    for row, name in zip(panels, VARIANTS):
+        samples_by_step = result.arrays[f"samples-by-step-{name}"]
+        for axes, position in zip(row, chosen):
+            axes.scatter(data[:, 0], data[:, 1], s=1, color=FAINT, alpha=0.25, linewidths=0)
+            points = samples_by_step[position]
+            axes.scatter(points[:, 0], points[:, 1], s=2, color=BLUE, alpha=0.5, linewidths=0)
+            axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+            axes.set_xticks([])
+            axes.set_yticks([])
+        row[0].set_ylabel(TITLES[name])
+    for axes, position in zip(panels[0], chosen):
+        axes.set_title(f"step {steps[position]}", fontsize=9)
+    return figure
 
 
 def _modes(result: penchant.Result) -> Figure:

@@ -98,9 +98,16 @@ def _quantities(
             null=null,
             null_spread=null_spread,
         )
-    if "modes" in rows[0]:
-        null = float(np.mean([row["null-modes"] for row in rows]))
-        quantities[f"modes-{variant}"] = mode_count([row["modes"] for row in rows], null)
+    for key in ("modes", "modes-covered", "quality"):
+        if key not in rows[0]:
+            continue
+        values = [row[key] for row in rows]
+        null = float(np.mean([row[f"null-{key}"] for row in rows]))
+        if key == "quality":
+            quantity = penchant.Quantity.of(values, over="trainings", null=null)
+        else:
+            quantity = mode_count(values, null)
+        quantities[f"{key}-{variant}"] = quantity
     return quantities
 
 
@@ -207,7 +214,13 @@ def _modes(context: penchant.Context, test: Tensor, made: Tensor) -> dict[str, f
     assert judge is not None  # there are classes
     share = torch.bincount(train.labels, minlength=classes).to(torch.float64) / len(train.labels)
     covered, null = (coverage(judge(each), share, captured=CAPTURED) for each in (made, test))
-    return {"modes": covered["modes"], "null-modes": null["modes"]}
+    numbers = {}
+    for key in ("modes", "modes-covered", "quality"):
+        numbers[key], numbers[f"null-{key}"] = covered[key], null[key]
+    if test.ndim == 4:
+        # A classifier finds a class for everything.
+        del numbers["quality"], numbers["null-quality"]
+    return numbers
 
 
 @torch.no_grad()
@@ -305,10 +318,10 @@ def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> M
     """Networks of a seed, each with its own number, whether or not the variant has it."""
     options: BidirectionalReconstruction = context.options
     shape = context.data.shape
-    if len(shape) == 3:
+    if len(shape) == 3 and not options.perceptrons:
         makers = _image_makers(options, shape, latent)
     else:
-        makers = _point_makers(options, math.prod(shape), latent)
+        makers = _point_makers(options, shape, latent)
     if variant != "mine":
         makers["statistics"] = None
     if variant != "alice-adversarial":
@@ -324,14 +337,25 @@ def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> M
 Makers = dict[str, Callable[[], nn.Module] | None]
 
 
-def _point_makers(options: BidirectionalReconstruction, size: int, latent: int) -> Makers:
+def _point_makers(
+    options: BidirectionalReconstruction, shape: tuple[int, ...], latent: int
+) -> Makers:
+    """Perceptrons; of images they see the pixels in a row, and the decoder's end is tanh."""
     widths, judges = options.generator, options.discriminator
+    size = math.prod(shape)
+
+    def decoder() -> nn.Module:
+        layers = perceptron([latent, *widths, size], batch_norm=True)
+        if len(shape) == 3:
+            layers = nn.Sequential(*layers, nn.Tanh(), nn.Unflatten(1, shape))
+        return layers
+
     return {
         "encoder": lambda: Joined([size + options.noise_inputs, *widths, latent]),
-        "decoder": lambda: perceptron([latent, *widths, size], batch_norm=True),
+        "decoder": decoder,
         "discriminator": lambda: Joined([size + latent, *judges, 1]),
         "statistics": lambda: Joined([size + latent, *judges, 1]),
-        "pair_discriminator": lambda: perceptron([2 * size, *judges, 1]),
+        "pair_discriminator": lambda: Joined([2 * size, *judges, 1]),
     }
 
 
@@ -352,8 +376,10 @@ def _image_makers(
         "encoder": encoder,
         "decoder": lambda: Upwards(latent, shape, channels),
         "discriminator": lambda: Downwards(
-            shape, channels, 1, joined=latent, hidden=hidden, slope=0.2
+            shape, channels, 1, joined=latent, hidden=hidden, activation="leaky-relu"
         ),
         "statistics": statistics,
-        "pair_discriminator": lambda: Downwards(doubled, channels, 1, hidden=hidden, slope=0.2),
+        "pair_discriminator": lambda: Downwards(
+            doubled, channels, 1, hidden=hidden, activation="leaky-relu"
+        ),
     }

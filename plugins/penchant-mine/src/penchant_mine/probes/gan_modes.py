@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -11,30 +10,23 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Data
-from penchant_numerics.ensembles import constructed
-from torch import Tensor, nn
+from torch import Tensor
 
 from penchant_mine.declarations.generative import GanModes
-from penchant_mine.numerics.generative.gan import GanRecipe, Players, generate, train_gan
-from penchant_mine.numerics.generative.modes import (
-    Judge,
-    coverage,
-    digit_judge,
-    digit_network,
-    normal_judge,
-    train_digit_network,
-    uniform_cloud,
-)
-from penchant_mine.numerics.generative.networks import (
-    ConditionedScores,
-    Downwards,
-    Joined,
-    Upwards,
-    perceptron,
-)
+from penchant_mine.numerics.generative.curve_judge import FARTHEST
+from penchant_mine.numerics.generative.gan import GanRecipe, generate, train_gan
 from penchant_mine.numerics.generative.pixels import scaled, shown
 from penchant_mine.numerics.recipes import recipe_from
+from penchant_mine.shared.gan_networks import gan_players
 from penchant_mine.shared.mode_counts import mode_count
+from penchant_mine.shared.mode_judges import (
+    NULLS,
+    OF_NULLS,
+    SURE,
+    covered_by_none,
+    digit_classifier,
+    modes_of,
+)
 
 VARIANTS = ("gan", "mine")
 QUOTED = {  # table 5.1: modes and KL
@@ -44,7 +36,8 @@ QUOTED = {  # table 5.1: modes and KL
     "VEEGAN": (150.0, 2.95),
     "PacGAN": (1000.0, 0.06),
 }
-TRUSTED = 0.8  # accuracy of the classifier of digits, below which counts are unsure
+ALONG = ("modes", "modes-covered", "kl")  # judged along training
+COUNTS = ("modes", "modes-covered", "modes-seen")
 DIFFUSE = 0.5  # share of samples near a mode, below which modes are those of a cloud
 WELL_ABOVE = 2.0  # times the quality of a uniform cloud, below which the KL is meaningless
 HALF_WAY = 0.5  # from that quality to 1: enough where modes fill most of the box
@@ -59,7 +52,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     items = []
     for variant in VARIANTS:
         items += [{"variant": variant, "training": n} for n in range(options.trainings)]
-    classifier = _classifier(options, context)
+    classifier = digit_classifier(options, context)
     shards = list(context.map(measure, items, shared=classifier))
     by_variant = {"gan": shards[: options.trainings], "mine": shards[options.trainings :]}
     # Numbers of every training, and their means.
@@ -70,6 +63,8 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
         for key in ("modes", "kl"):
             values = [row[key] for row in rows]
             arrays[f"{key}-by-training-{name}"] = np.array(values)
+        arrays[f"samples-by-step-{name}"] = rows[0]["samples-by-step"]
+    tables = _along(options, by_variant)
     if context.data.classes == 1000:
         arrays["quoted"] = np.array(list(QUOTED.values()))
         context.conventions["quoted"] = (
@@ -79,6 +74,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables,
         labels={"quoted": tuple(QUOTED)},
         missing=tuple(name for name, shards in quantities.items() if shards.missing),
     )
@@ -106,11 +102,14 @@ def _check(data: Data) -> None:
 
 def _note(options: GanModes, context: penchant.Context) -> None:
     images = len(context.data.shape) == 3
-    judge = (
-        "a classifier of digits trained in the run"
-        if images
-        else "likeliest of one normal per mode, within 4 standard deviations"
-    )
+    judge = "likeliest of one normal per mode, within 4 standard deviations"
+    if images:
+        judge = "a classifier of digits trained in the run"
+    elif not context.data.classes:
+        judge = (
+            f"{options.segments} pieces of equal frequency of the curve along the label, within "
+            f"{FARTHEST:g} standard deviations of it"
+        )
     context.conventions["modes"] = (
         f"{judge}; captured with at least {options.captured:g} of its due samples"
     )
@@ -119,28 +118,28 @@ def _note(options: GanModes, context: penchant.Context) -> None:
         f"for points only where {WELL_ABOVE:g} times as many do as of a uniform cloud, or half of "
         "those that it leaves"
     )
+    pairs = "samples and their code"
+    if options.information_with == "independent":
+        pairs = "samples and an independent draw of a code: a control, whose truth is 0"
     context.conventions["information"] = (
-        "Donsker-Varadhan on training batches of the last tenth of the steps, between samples and "
-        "code"
+        "Donsker-Varadhan on training batches of the last tenth of the steps, between " + pairs
     )
-    if not context.data.classes:
-        context.conventions["modes of unlabelled data"] = (
-            f"{options.segments} segments of equal frequency of the label"
-        )
+    if images:
+        context.conventions["sure"] = f"a digit of probability {SURE:g} or more in every channel"
 
 
 def _quantities(
     context: penchant.Context, by_variant: dict[str, list[dict[str, Any]]]
 ) -> dict[str, penchant.Quantity]:
-    keys = ["modes", "modes-seen", "kl"]
-    if len(context.data.shape) != 3:
-        keys.append("quality")  # a classifier of digits sees a mode in everything
+    images = len(context.data.shape) == 3
+    # A classifier of digits sees a mode in everything, but it is not always sure.
+    keys = [*COUNTS, "kl", "sure" if images else "quality"]
     quantities = {}
     for key in keys:
         null = float(np.mean(_column(by_variant["gan"], f"null-{key}")))
         for name, rows in by_variant.items():
             values = _column(rows, key)
-            if key in ("modes", "modes-seen"):
+            if key in COUNTS:
                 quantities[f"{key}-{name}"] = mode_count(values, null)
             else:
                 unit = "nats" if key == "kl" else ""
@@ -153,10 +152,40 @@ def _quantities(
     )
     for name, rows in by_variant.items():
         _warn_if_collapsed(context, name, rows)
-    if "quality" in keys:
+    if images:
+        quantities |= _of_nulls(by_variant["gan"])
+    else:
         quantities |= _uniform(by_variant["gan"])
         for name in by_variant:
             quantities[f"kl-{name}"] = _trusted_kl(context, name, quantities)
+    return quantities
+
+
+def _along(
+    options: GanModes, by_variant: dict[str, list[dict[str, Any]]]
+) -> dict[str, penchant.Table]:
+    """Modes and KL by variant and step, means over trainings."""
+    axes: dict[str, Any] = {"variant": VARIANTS, "training": range(options.trainings)}
+    axes["step"] = eval_steps(options)
+    tables = {}
+    for key in ALONG:
+        name = f"{key}-by-step"
+        values = [[row[name] for row in rows] for rows in by_variant.values()]
+        null = float(np.mean(_column(by_variant["gan"], f"null-{key}")))
+        unit = "nats" if key == "kl" else ""
+        tables[name] = penchant.Table(values, axes, unit=unit).mean("training", null=null)
+    return tables
+
+
+def _of_nulls(rows: list[dict[str, Any]]) -> dict[str, penchant.Quantity]:
+    """What the classifier sees in images that no generator made."""
+    quantities = {}
+    for name in NULLS:
+        for key in OF_NULLS:
+            values = _column(rows, f"{name}-{key}")
+            quantities[f"{key}-{name}"] = penchant.Quantity.of(
+                values, over="draws of as many images"
+            )
     return quantities
 
 
@@ -205,7 +234,7 @@ def _warn_if_collapsed(context: penchant.Context, name: str, rows: list[dict[str
 
 
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
-    """Train one GAN and judge its samples; the null judges as many samples of the test data."""
+    """Train one GAN and judge its samples, on the way too; the null judges test data."""
     options: GanModes = context.options
     variant, training = item["variant"], item["training"]
     data = context.data
@@ -214,126 +243,48 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
     rate = options.learning_rate or LEARNING_RATES.get(len(data.shape), LEARNING_RATES[1])
     recipe = recipe_from(GanRecipe, options, learning_rate=rate)
     # Networks come from the seed of the training, batches from its stream.
-    players = _players(options, data.shape, generator.initial_seed(), variant, inputs.device)
-    information = train_gan(players, inputs, recipe, generator)
-    samples = generate(
-        players.generator,
-        options.samples,
-        recipe,
-        context.generator("judged", training),
-        inputs.device,
+    players = gan_players(
+        options, data.shape, generator.initial_seed(), inputs.device, informed=variant == "mine"
     )
-    if not torch.isfinite(samples).all():
-        raise penchant.Error(
-            f"{variant}, training {training}: the generator diverged; a smaller learning_rate than "
-            f"{recipe.learning_rate:g} may help"
-        )
-    covered = _covered(context, samples, training)
-    return {**covered, "information": information, "samples": shown(samples)}
+    modes = modes_of(context)
 
+    def sampled(*keys: int) -> Tensor:
+        stream = context.generator("judged", training, *keys)
+        samples = generate(players.generator, options.samples, recipe, stream, inputs.device)
+        if not torch.isfinite(samples).all():
+            raise penchant.Error(
+                f"{variant}, training {training}: the generator diverged; a smaller learning_rate "
+                f"than {rate:g} may help"
+            )
+        return samples
 
-def _covered(context: penchant.Context, samples: Tensor, training: int) -> dict[str, Any]:
-    """Modes among the samples, for the null among test data, and among points spread evenly."""
-    options, data = context.options, context.data
-    labels, modes = _modes_of(data, options)
-    judge = _judge(context, scaled(data.train.inputs), labels, modes)
-    counts = torch.bincount(labels, minlength=modes)
-    share = counts.to(torch.float64) / len(labels)
-    captured = options.captured
-    numbers: dict[str, Any] = coverage(judge(samples), share, captured=captured)
-    # As many test data as samples, where there are as many.
-    fresh = scaled(data.test.inputs)[: len(samples)]
-    others = {"null": fresh}
-    if samples.ndim == 2:
-        generator = context.generator("uniform", training)
-        others["uniform"] = uniform_cloud(data.train.inputs, len(samples), generator)
-    for name, points in others.items():
-        judged = coverage(judge(points), share, captured=captured)
-        numbers |= {f"{name}-{key}": value for key, value in judged.items()}
+    along: list[dict[str, float]] = []
+    pictured: list[Tensor] = []
+
+    def observe(step: int) -> None:
+        if step in eval_steps(options) and step < options.steps:
+            samples = sampled(step)
+            along.append(modes.covered(samples))
+            pictured.append(shown(samples))
+
+    information = train_gan(players, inputs, recipe, generator, observe=observe)
+    # Judged last, as if nothing had been judged before.
+    samples = sampled()
+    covered = modes.covered(samples)
+    numbers: dict[str, Any] = {**covered, "information": information, "samples": shown(samples)}
+    along.append(covered)
+    pictured.append(shown(samples))
+    for key in ALONG:
+        numbers[f"{key}-by-step"] = np.array([each[key] for each in along])
+    if not training:
+        numbers["samples-by-step"] = torch.stack(pictured)
+    # One variant is enough: nulls do not depend on it.
+    if variant == VARIANTS[0]:
+        numbers |= covered_by_none(context, modes, training)
     return numbers
 
 
-def _modes_of(data: Data, options: GanModes) -> tuple[Tensor, int]:
-    """Mode numbers of the training samples: classes, or segments of equal frequency of a label."""
-    if data.classes:
-        return data.train.labels, data.classes
-    along = data.train.labels.flatten()
-    # Cuts at equal frequency, from a limited number of labels.
-    positions = torch.linspace(0, 1, options.segments + 1, device=along.device, dtype=along.dtype)
-    edges = torch.quantile(along[:100000], positions[1:-1])
-    return torch.bucketize(along, edges.contiguous()), options.segments
-
-
-def _classifier(options: GanModes, context: penchant.Context) -> dict[str, Tensor]:
-    """For images: weights of the classifier that counts modes, trained once for all shards."""
-    if len(context.data.shape) != 3:
-        return {}
-    network, accuracy = train_digit_network(
-        scaled(context.data.train.inputs),
-        context.data.train.labels,
-        steps=options.classifier_steps,
-        channels=options.channels[:2],
-        generator=context.generator("classifier"),
-    )
-    context.conventions["accuracy of the classifier"] = (
-        f"{accuracy:.4f}, all channels right, on samples it was not trained on"
-    )
-    if accuracy < TRUSTED:
-        context.warn(
-            f"the classifier that counts modes is right about all channels of {accuracy:.2g} of "
-            "images only: counts are unsure"
-        )
-    return dict(network.state_dict())
-
-
-def _judge(context: penchant.Context, inputs: Tensor, labels: Tensor, modes: int) -> Judge:
-    if inputs.ndim != 4:
-        try:
-            return normal_judge(inputs, labels, modes)
-        except ValueError as error:
-            raise penchant.Error(f"gan-modes: {error}") from None
-    channels = context.options.channels[:2]
-    network = constructed(lambda: digit_network(inputs.shape[2:], channels), 0)
-    network.to(inputs.device).load_state_dict(dict(context.shared))
-    return digit_judge(network.eval())
-
-
-def _players(
-    options: GanModes, shape: tuple[int, ...], seed: int, variant: str, device: torch.device
-) -> Players:
-    """Networks number 0, 1, 2 of a seed; the third only where information is estimated."""
-    if len(shape) == 3:
-        makers = _image_makers(options, shape)
-    else:
-        makers = _point_makers(options, shape)
-    if variant != "mine":
-        makers.pop("statistics")
-    made = {}
-    for number, (name, make) in enumerate(makers.items()):
-        made[name] = constructed(make, seed + number).to(device)
-    return Players(made["generator"], made["discriminator"], made.get("statistics"))
-
-
-Makers = dict[str, Callable[[], nn.Module]]
-
-
-def _point_makers(options: GanModes, shape: tuple[int, ...]) -> Makers:
-    size = math.prod(shape)
-    latent = options.noise_inputs + options.code
-    hidden = options.discriminator
-    return {
-        "generator": lambda: perceptron([latent, *options.generator, size], batch_norm=True),
-        "discriminator": lambda: perceptron([size, *hidden, 1]),
-        "statistics": lambda: Joined([size + options.code, *hidden, 1]),
-    }
-
-
-def _image_makers(options: GanModes, shape: tuple[int, ...]) -> Makers:
-    channels, code, hidden = options.channels, options.code, options.hidden
-    latent = options.noise_inputs + code
-    narrow = [max(1, width // 4) for width in channels[:3]]
-    return {
-        "generator": lambda: Upwards(latent, shape, channels),
-        "discriminator": lambda: Downwards(shape, channels, 1),
-        "statistics": lambda: ConditionedScores(shape, code, narrow, hidden, "elu"),
-    }
+def eval_steps(options: GanModes) -> tuple[int, ...]:
+    """After how many steps samples are judged: always at the end."""
+    every = options.eval_every or options.steps
+    return (*range(every, options.steps, every), options.steps)

@@ -28,6 +28,7 @@ from penchant_mine.numerics.recipes import recipe_from
 
 SWEPT = "mine-gaussian"
 BASELINE = "baseline"
+VARIATIONAL = "variational"
 NOISE_ONLY = {
     "mine-gaussian": "noise-gaussian",
     "mine-propagated": "noise-propagated",
@@ -77,6 +78,8 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
         f"{len(context.data.train.labels)} training samples, {options.epochs} epochs, widths "
         f"{options.widths}"
     )
+    if options.polyak is not None:
+        context.conventions["weights"] = f"averaged over steps with {options.polyak:g}"
     return penchant.Result(quantities, arrays)
 
 
@@ -208,9 +211,9 @@ def _quantities(name: str, rows: Rows, labels: Tensor) -> dict[str, penchant.Qua
 
 
 def _differences(name: str, table: dict[str, Rows]) -> dict[str, penchant.Quantity]:
-    """A row against the baseline and against its own noise only, training by training."""
+    """A row against baseline, variational bottleneck and its noise only, training by training."""
     rows = table[name]
-    others = {"baseline": BASELINE, "noise": NOISE_ONLY.get(name)}
+    others = {"baseline": BASELINE, "variational": VARIATIONAL, "noise": NOISE_ONLY.get(name)}
     quantities = {}
     for label, other in others.items():
         if other not in table or other == name:
@@ -219,7 +222,7 @@ def _differences(name: str, table: dict[str, Rows]) -> dict[str, penchant.Quanti
         quantities[f"error-against-{label}-{name}"] = penchant.Quantity(
             value, stderr=stderr, over=OVER, count=len(rows), df=df, null=0.0
         )
-        if "upper" in rows[0] and "upper" in table[other][0]:
+        if label != VARIATIONAL and "upper" in rows[0] and "upper" in table[other][0]:
             pairs = zip(rows, table[other])
             quantities[f"information-against-{label}-{name}"] = penchant.Quantity.of(
                 [row["upper"] - before["upper"] for row, before in pairs],

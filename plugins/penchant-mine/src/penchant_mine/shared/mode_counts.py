@@ -16,6 +16,8 @@ def mode_count(values: list[float], null: float) -> penchant.Quantity:
     quantity = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
     least = HALF_A_MODE / math.sqrt(len(values))
     stderr = max(quantity.stderr or 0.0, least)
-    # Skewed counts have a p-value of their own, which does not know of the half.
-    p = quantity.p and both_p_value(quantity.p, p_value(quantity.value - null, stderr, quantity.df))
+    # Counts end at the number of modes: their distances from the null have no long tail above, as
+    # factors would have, of which a single collapsed training makes an endless one.
+    away = penchant.Quantity.of([value - null for value in values], over="trainings", null=0.0)
+    p = away.p and both_p_value(away.p, p_value(quantity.value - null, stderr, quantity.df))
     return attrs.evolve(quantity, stderr=stderr, p=p)

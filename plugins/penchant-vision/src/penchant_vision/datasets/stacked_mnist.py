@@ -8,7 +8,7 @@ from torch import Generator
 
 from penchant_vision.declarations import StackedMnist
 from penchant_vision.files.idx import read_splits
-from penchant_vision.preparation import Pixels
+from penchant_vision.preparation import Pixels, resized
 
 WHITE = 255
 MODES = 1000
@@ -24,20 +24,26 @@ def load(options: StackedMnist, generator: Generator) -> Data:
     digits = read_splits(
         "mnist", options.root, download=options.download, requested_by=options.name
     )
+    conventions = dict(CONVENTIONS)
+    if options.resize is not None:
+        conventions["resize"] = "bilinear, antialiased"
     return Data(
-        train=stack(digits.train, options.train, for_train),
-        test=stack(digits.test, options.test, for_test),
+        train=stack(digits.train, options.train, for_train, side=options.resize),
+        test=stack(digits.test, options.test, for_test, side=options.resize),
         classes=MODES,
-        conventions=CONVENTIONS,
+        conventions=conventions,
     )
 
 
-def stack(digits: Pixels, count: int, generator: Generator) -> Samples:
+def stack(digits: Pixels, count: int, generator: Generator, *, side: int | None = None) -> Samples:
     """Images (count, 3, height, width) in [0, 1] of digits chosen with replacement; their modes."""
     chosen = torch.randint(len(digits.images), (count, 3), generator=generator, device="cpu")
+    grey = digits.images.to(torch.float32) / WHITE
+    # Single digits are scaled, before most of them are used several times.
+    if side is not None:
+        grey = resized(grey, side)
     # A channel each; (count, 3, height, width).
-    grey = digits.images[:, 0]
-    images = grey[chosen].to(torch.float32) / WHITE
+    images = grey[:, 0][chosen]
     # The digits of a number: hundreds, tens, ones.
     powers = torch.tensor([100, 10, 1], device="cpu")
     labels = digits.labels[chosen]

@@ -10,7 +10,6 @@ can be chosen, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +18,6 @@ from torch import Generator, Tensor, nn
 
 from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped
 from penchant_mine.numerics.generative.gan import (
-    BETAS,
     adam,
     draw_rows,
     fake_loss,
@@ -45,6 +43,7 @@ class AliRecipe:
     noise_inputs: int
     ema: float
     information_of: str  # whose pairs (x, z): encoder or decoder
+    information_with: str = "code"  # independent: z of another x, a control without information
 
 
 @dataclass
@@ -95,11 +94,14 @@ class Batch:
             self.x.detach(), self.z.detach(), self.inferred.detach(), self.made.detach(), again
         )
 
-    def informed(self, side: str) -> tuple[Tensor, Tensor]:
-        """The pairs (x, z) of the encoder or the decoder."""
-        if side == "encoder":
-            return self.x, self.inferred
-        return self.made, self.z
+    def informed(self, recipe: AliRecipe) -> tuple[Tensor, Tensor]:
+        """The pairs (x, z) of the encoder or the decoder, or those of x with another one's z."""
+        x, z = self.made, self.z
+        if recipe.information_of == "encoder":
+            x, z = self.x, self.inferred
+        if recipe.information_with == "independent":
+            z = z.roll(1, 0)
+        return x, z
 
     def real_pairs(self) -> Tensor:
         """(x, x)."""
@@ -125,8 +127,7 @@ def train_model(
     """
     # A step must not wait for numbers of the host.
     generator = noise.own_generator(generator, data.device)
-    parameters = [*model.encoder.parameters(), *model.decoder.parameters()]
-    both = torch.optim.Adam(parameters, lr=recipe.learning_rate, betas=BETAS)
+    both = adam([*model.encoder.parameters(), *model.decoder.parameters()], recipe.learning_rate)
     judges = _Judges(model, recipe)
     for _ in range(recipe.steps):
         # Data and prior, and what the networks make of each.
@@ -139,7 +140,7 @@ def train_model(
         # Judges learn first; their inputs are detached from the other networks.
         batch = Batch(x, z, inferred, made, again)
         judges.learn(batch.detached())
-        _train_both(model, both, parameters, recipe, batch)
+        _train_both(model, both, recipe, batch)
 
 
 class _Judges:
@@ -147,14 +148,14 @@ class _Judges:
 
     def __init__(self, model: Model, recipe: AliRecipe) -> None:
         self._model = model
-        self._side = recipe.information_of
+        self._recipe = recipe
         self._bound = DonskerVaradhan(recipe.ema)
         self._optimizers = {}
         # Variants lack some of the judges.
         for name in ("discriminator", "statistics", "pair_discriminator"):
             network = getattr(model, name)
             if network is not None:
-                self._optimizers[name] = adam(network, recipe.learning_rate)
+                self._optimizers[name] = adam(network.parameters(), recipe.learning_rate)
 
     def learn(self, batch: Batch) -> None:
         """One step of each."""
@@ -163,7 +164,7 @@ class _Judges:
         loss = loss + fake_loss(model.discriminator(batch.made, batch.z))
         update(self._optimizers["discriminator"], loss)
         if model.statistics is not None:
-            informed = batch.informed(self._side)
+            informed = batch.informed(self._recipe)
             joint, marginal = scores_of(model.statistics, *informed)
             loss = self._bound.loss(joint, marginal)
             update(self._optimizers["statistics"], loss.sum())
@@ -175,11 +176,7 @@ class _Judges:
 
 
 def _train_both(
-    model: Model,
-    optimizer: torch.optim.Optimizer,
-    parameters: Sequence[nn.Parameter],
-    recipe: AliRecipe,
-    batch: Batch,
+    model: Model, optimizer: torch.optim.Optimizer, recipe: AliRecipe, batch: Batch
 ) -> None:
     """Encoder and decoder: swap the discriminator's answers, plus the term of the variant."""
     # Encoder and decoder want the opposite of what the discriminator says.
@@ -193,25 +190,30 @@ def _train_both(
         squares = (batch.again - batch.x).square().flatten(1).sum(1)
         loss = loss + recipe.weight * squares.mean()
     statistics = model.statistics
-    gradients = list(torch.autograd.grad(loss, parameters, retain_graph=statistics is not None))
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward(retain_graph=statistics is not None)
     if statistics is not None:
-        joint, marginal = scores_of(statistics, *batch.informed(recipe.information_of))
+        joint, marginal = scores_of(statistics, *batch.informed(recipe))
         information = DonskerVaradhan(1.0).value(joint, marginal).sum()
-        # One side's information says nothing about the other's parameters.
-        informative = _gradients(-information, parameters)
-        clipped = adaptively_clipped(gradients, informative)
-        gradients = [g + recipe.beta * extra for g, extra in zip(gradients, clipped)]
-    for parameter, gradient in zip(parameters, gradients):
-        parameter.grad = gradient
+        _add_information(model, recipe, information)
     optimizer.step()
 
 
-def _gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Gradients, 0 for parameters that the loss does not depend on."""
-    derivatives = torch.autograd.grad(loss, parameters, allow_unused=True)
-    gradients = []
-    for parameter, gradient in zip(parameters, derivatives):
-        if gradient is None:
-            gradient = torch.zeros_like(parameter)
-        gradients.append(gradient)
-    return gradients
+def _add_information(model: Model, recipe: AliRecipe, information: Tensor) -> None:
+    """Add the gradient that raises the information, to the one network that it depends on.
+
+    It is clipped to the length of that network's own adversarial gradient. The other network's has
+    nothing to do with it, and is often much longer.
+    """
+    informed = model.encoder if recipe.information_of == "encoder" else model.decoder
+    parameters = list(informed.parameters())
+    adversarial = [_gradient_of(each) for each in parameters]
+    informative = torch.autograd.grad(-information, parameters)
+    clipped = adaptively_clipped(adversarial, informative)
+    for parameter, before, extra in zip(parameters, adversarial, clipped):
+        parameter.grad = before + recipe.beta * extra
+
+
+def _gradient_of(parameter: nn.Parameter) -> Tensor:
+    assert parameter.grad is not None  # after the backward pass
+    return parameter.grad

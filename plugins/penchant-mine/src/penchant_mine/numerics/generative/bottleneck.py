@@ -63,6 +63,7 @@ class BottleneckRecipe:
     dropout: float
     noise_std: float
     ema: float
+    polyak: float | None = None
 
 
 def noise_like(values: Tensor, generator: Generator) -> Tensor:
@@ -154,8 +155,9 @@ class NoisyStatistics(nn.Module):
 
     def scores(self, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
         """Joint (1, samples) and marginal scores (1, 1, samples)."""
-        joint = self(x, z, generator)
-        marginal = self(x, z.roll(1, 0), generator)
+        twice = torch.cat([x, x])
+        scores = self(twice, torch.cat([z, z.roll(1, 0)]), generator)
+        joint, marginal = scores.split(len(x), dim=1)
         return joint, marginal[:, None]
 
 
@@ -169,6 +171,9 @@ def train_row(
 ) -> None:
     """Train in place. The statistics network has its own optimiser and its own loss.
 
+    With `polyak` the classifier ends with the average of its weights over all steps, the newest of
+    weight 1 - polyak, as in the code of Alemi et al.
+
     Args:
         classifier: Encoder and decoder.
         statistics: What the information is estimated with; None: it is not.
@@ -179,10 +184,11 @@ def train_row(
     """
     # A step must not wait for numbers of the host.
     generator = noise.own_generator(generator, x.device)
-    optimizer = adam(classifier, recipe.learning_rate)
+    optimizer = adam(classifier.parameters(), recipe.learning_rate)
     informant = None
     if statistics is not None:
         informant = _Informant(statistics, recipe, generator)
+    average = _Average(classifier, recipe.polyak) if recipe.polyak is not None else None
     for epoch in range(recipe.epochs):
         for group in optimizer.param_groups:
             group["lr"] = recipe.learning_rate * recipe.decay ** (epoch // 2)
@@ -201,6 +207,35 @@ def train_row(
             if informing is not None:
                 loss = loss + recipe.beta_mine * informing.information(inputs, z)
             update(optimizer, loss)
+            if average is not None:
+                average.add()
+    if average is not None:
+        average.apply()
+
+
+class _Average:
+    """The exponential average of a network's weights, not biased towards those of the start."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self._parameters = list(network.parameters())
+        self._decay = decay
+        self._sums = [torch.zeros_like(each) for each in self._parameters]
+        self._weight = 0.0
+
+    @torch.no_grad()
+    def add(self) -> None:
+        """Take in the weights as they are now."""
+        for total, parameter in zip(self._sums, self._parameters):
+            total.lerp_(parameter, 1 - self._decay)
+        self._weight = self._decay * self._weight + 1 - self._decay
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Set the weights to their average, once there are any."""
+        if not self._weight:
+            return
+        for total, parameter in zip(self._sums, self._parameters):
+            parameter.copy_(total / self._weight)
 
 
 class _Informant:
@@ -210,7 +245,7 @@ class _Informant:
         self, network: NoisyStatistics, recipe: BottleneckRecipe, generator: Generator
     ) -> None:
         self._network = network
-        self._optimizer = adam(network, recipe.learning_rate)
+        self._optimizer = adam(network.parameters(), recipe.learning_rate)
         self._bound = DonskerVaradhan(recipe.ema)
         self._generator = generator
 

@@ -6,6 +6,7 @@ learns from its own loss only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +25,11 @@ CHUNK = 1000  # samples made at once
 
 @dataclass(frozen=True)
 class GanRecipe:
-    """How a GAN is trained; `beta` is the weight of the information (0: an ordinary GAN)."""
+    """How a GAN is trained.
+
+    `beta` is the weight of the information (0: an ordinary GAN). It is that between samples and
+    their `code`, or, as a control, an `independent` draw of a code.
+    """
 
     steps: int
     batch: int
@@ -34,6 +39,7 @@ class GanRecipe:
     code: int
     prior: str
     ema: float
+    information_with: str = "code"
 
 
 @dataclass
@@ -73,17 +79,21 @@ def fake_loss(logits: Tensor) -> Tensor:
 def scores_of(statistics: nn.Module, samples: Tensor, code: Tensor) -> tuple[Tensor, Tensor]:
     """Joint (1, samples) and marginal scores (1, 1, samples).
 
-    The batch was sampled at random, so one shift is a derangement.
+    The batch was sampled at random, so one shift is a derangement. Both go through the network in
+    one pass, which is right for networks whose scores do not depend on the rest of the batch.
     """
     moved = code.roll(1, 0)
-    joint = statistics(samples, code).reshape(1, -1)
-    marginal = statistics(samples, moved).reshape(1, 1, -1)
-    return joint, marginal
+    twice = torch.cat([samples, samples])
+    scores = statistics(twice, torch.cat([code, moved])).flatten()
+    joint, marginal = scores.split(len(samples))
+    return joint[None], marginal[None, None]
 
 
-def adam(network: nn.Module, learning_rate: float) -> torch.optim.Adam:
-    """The optimiser of every player."""
-    return torch.optim.Adam(network.parameters(), lr=learning_rate, betas=BETAS)
+def adam(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
+    """The optimiser of every player, whose step is one call where the device has it."""
+    listed = list(parameters)
+    fused = {each.device.type for each in listed} <= {"cpu", "cuda"}
+    return torch.optim.Adam(listed, lr=learning_rate, betas=BETAS, fused=fused)
 
 
 def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
@@ -93,7 +103,14 @@ def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Generator) -> float:
+def train_gan(
+    players: Players,
+    data: Tensor,
+    recipe: GanRecipe,
+    generator: Generator,
+    *,
+    observe: Callable[[int], None] | None = None,
+) -> float:
     """Train in place.
 
     Args:
@@ -101,6 +118,7 @@ def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Gene
         data: Real samples.
         recipe: How they are trained.
         generator: For batches and latent vectors.
+        observe: Called with the number of every step after it.
 
     Returns:
         The mean information over the last tenth of the steps, in nats on training batches; 0
@@ -108,8 +126,8 @@ def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Gene
     """
     # A step must not wait for numbers of the host.
     generator = noise.own_generator(generator, data.device)
-    of_generator = adam(players.generator, recipe.learning_rate)
-    of_discriminator = adam(players.discriminator, recipe.learning_rate)
+    of_generator = adam(players.generator.parameters(), recipe.learning_rate)
+    of_discriminator = adam(players.discriminator.parameters(), recipe.learning_rate)
     informant = None
     if players.statistics is not None:
         informant = _Informant(players.statistics, recipe)
@@ -122,6 +140,8 @@ def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Gene
         latent = draw_prior(recipe.batch, latent_size, recipe.prior, generator, data.device)
         fake = players.generator(latent)
         code = latent[:, recipe.noise_inputs :]
+        if informant is not None and recipe.information_with == "independent":
+            code = draw_prior(recipe.batch, recipe.code, recipe.prior, generator, data.device)
         # The discriminator learns from samples it does not change.
         loss = real_loss(players.discriminator(real))
         loss = loss + fake_loss(players.discriminator(fake.detach()))
@@ -131,6 +151,8 @@ def train_gan(players: Players, data: Tensor, recipe: GanRecipe, generator: Gene
             informant.learn(fake.detach(), code, seen=step >= first_seen)
         # The generator last, against players that have just learnt.
         _update_generator(of_generator, players, fake, code, recipe.beta)
+        if observe is not None:
+            observe(step + 1)
     return informant.mean() if informant is not None else 0.0
 
 
@@ -139,7 +161,7 @@ class _Informant:
 
     def __init__(self, network: nn.Module, recipe: GanRecipe) -> None:
         self._network = network
-        self._optimizer = adam(network, recipe.learning_rate)
+        self._optimizer = adam(network.parameters(), recipe.learning_rate)
         self._bound = DonskerVaradhan(recipe.ema)
         self._seen: list[Tensor] = []
 

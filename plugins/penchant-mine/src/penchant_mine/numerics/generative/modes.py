@@ -23,7 +23,7 @@ BATCH = 64
 LEARNING_RATE = 1e-3
 CHUNK = 500  # images judged at once
 
-Judge = Callable[[Tensor], Tensor]  # samples -> mode of each, -1 for none
+Judge = Callable[[Tensor], Tensor]  # samples -> a number for each: its mode, -1 for none
 
 
 def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
@@ -143,6 +143,18 @@ def digit_judge(network: nn.Module) -> Judge:
     return judge
 
 
+def digit_sureness(network: nn.Module) -> Judge:
+    """For stacked digits: the probability of the least sure digit of all channels."""
+
+    def one_chunk(samples: Tensor) -> Tensor:
+        probabilities = network(_single_channels(samples)).softmax(1)
+        depth = samples.shape[1]
+        least: Tensor = probabilities.amax(1).reshape(-1, depth).amin(1)
+        return least
+
+    return lambda samples: outputs(one_chunk, samples, chunk=CHUNK)
+
+
 def coverage(modes: Tensor, share: Tensor, *, captured: float) -> dict[str, float]:
     """How samples are spread over the modes of the data.
 
@@ -153,9 +165,10 @@ def coverage(modes: Tensor, share: Tensor, *, captured: float) -> dict[str, floa
             have if all were sampled from the data.
 
     Returns:
-        `modes` that are captured, `modes-seen` that have a sample, `quality`, the share of samples
-        that belong to a mode, `fullest`, the share of these in the fullest mode, and `kl`,
-        KL(samples | data) over these; if there are none, that of samples all in the rarest mode.
+        `modes` that are captured, `modes-covered`, captured if only samples that belong to a mode
+        count, `modes-seen` that have a sample, `quality`, the share of samples that belong to a
+        mode, `fullest`, the share of these in the fullest mode, and `kl`, KL(samples | data) over
+        these; if there are none, that of samples all in the rarest mode.
     """
     inside = modes[modes >= 0]
     counts = torch.bincount(inside, minlength=len(share)).to(torch.float64)
@@ -165,13 +178,16 @@ def coverage(modes: Tensor, share: Tensor, *, captured: float) -> dict[str, floa
     known = share.clamp(min=float(smallest) / 2)
     if not total:
         rarest = -math.log(float(known.min()))
-        return {"modes": 0.0, "modes-seen": 0.0, "kl": rarest, "quality": 0.0, "fullest": 0.0}
+        none = dict.fromkeys(("modes", "modes-covered", "modes-seen", "quality", "fullest"), 0.0)
+        return {**none, "kl": rarest}
     p = counts / total
     # All samples count, not only those near a mode: a cloud has few near each.
-    due = captured * share * len(modes)
-    has_its_share = (counts > 0) & (counts >= due)
+    due = captured * share
+    has_its_share = (counts > 0) & (counts >= due * len(modes))
+    is_covered = (counts > 0) & (counts >= due * total)
     return {
         "modes": float(has_its_share.sum()),
+        "modes-covered": float(is_covered.sum()),
         "modes-seen": float((counts > 0).sum()),
         "kl": float(torch.special.xlogy(p, p / known).sum()),
         "quality": total / len(modes),

@@ -11,15 +11,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from penchant_mine.numerics.information.conditioned_convolutions import ConditionedConvolutions
+from penchant_mine.numerics.information.conditioned_convolutions import (
+    ACTIVATIONS,
+    ConditionedConvolutions,
+)
 
 Shape = tuple[int, ...]
 
 
 def perceptron(
-    sizes: Sequence[int], *, batch_norm: bool = False, slope: float = 0.2
+    sizes: Sequence[int], *, batch_norm: bool = False, activation: str = "leaky-relu"
 ) -> nn.Sequential:
-    """Linear layers with leaky ReLU between them, batch-normalised where requested."""
+    """Linear layers with an activation between them, batch-normalised where requested."""
     layers: list[nn.Module] = []
     for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
         layers.append(nn.Linear(a, b))
@@ -28,7 +31,7 @@ def perceptron(
             break
         if batch_norm:
             layers.append(nn.BatchNorm1d(b))
-        layers.append(nn.LeakyReLU(slope))
+        layers.append(ACTIVATIONS[activation]())
     return nn.Sequential(*layers)
 
 
@@ -43,10 +46,18 @@ def halved(side: int, times: int) -> list[int]:
 class Upwards(nn.Module):
     """Latent vector to image: a linear layer, then transposed 5 x 5 convolutions of stride 2.
 
-    tanh at the end (tables C.1, C.5, C.9).
+    tanh at the end; ReLU and batch norm before it, as published (tables C.1, C.5, C.9).
     """
 
-    def __init__(self, latent: int, shape: Shape, channels: Sequence[int]) -> None:
+    def __init__(
+        self,
+        latent: int,
+        shape: Shape,
+        channels: Sequence[int],
+        *,
+        batch_norm: bool = True,
+        activation: str = "relu",
+    ) -> None:
         super().__init__()
         times = len(channels)
         heights = halved(shape[1], times)[::-1]
@@ -54,7 +65,8 @@ class Upwards(nn.Module):
         # From the smallest map to the image.
         wide = [*channels[::-1], shape[0]]  # channels are listed as a discriminator meets them
         self.start = (wide[0], heights[0], widths[0])
-        self.project = nn.Sequential(nn.Linear(latent, math.prod(self.start)), nn.ReLU())
+        first = nn.Linear(latent, math.prod(self.start))
+        self.project = nn.Sequential(first, ACTIVATIONS[activation]())
         layers: list[nn.Module] = []
         for number, (a, b) in enumerate(zip(wide, wide[1:])):
             # Odd sides are met by one row or column more.
@@ -65,8 +77,10 @@ class Upwards(nn.Module):
             layers.append(nn.ConvTranspose2d(a, b, 5, stride=2, padding=2, output_padding=more))
             if number == times - 1:
                 layers.append(nn.Tanh())
-            else:
-                layers += [nn.BatchNorm2d(b), nn.ReLU()]
+                break
+            if batch_norm:
+                layers.append(nn.BatchNorm2d(b))
+            layers.append(ACTIVATIONS[activation]())
         self.layers = nn.Sequential(*layers)
 
     def forward(self, z: Tensor) -> Tensor:
@@ -79,8 +93,8 @@ class Upwards(nn.Module):
 class Downwards(nn.Module):
     """Image to numbers: 5 x 5 convolutions of stride 2.
 
-    Further inputs join as constant maps or before the head. Tables C.2, C.4 and C.8 have ReLU
-    (slope 0), the discriminators of tables C.6 and C.10 leaky ReLU.
+    Further inputs join as constant maps or before the head. Tables C.2, C.4 and C.8 have ReLU, the
+    discriminators of tables C.6 and C.10 leaky ReLU; all have batch norm but in the first layer.
     """
 
     def __init__(
@@ -92,23 +106,24 @@ class Downwards(nn.Module):
         maps: int = 0,
         joined: int = 0,
         hidden: int | None = None,
-        slope: float = 0.0,
+        batch_norm: bool = True,
+        activation: str = "relu",
     ) -> None:
         super().__init__()
         sizes = [shape[0] + maps, *channels]
         layers: list[nn.Module] = []
         for number, (a, b) in enumerate(zip(sizes, sizes[1:])):
             layers.append(nn.Conv2d(a, b, 5, stride=2, padding=2))
-            if number:
+            if number and batch_norm:
                 layers.append(nn.BatchNorm2d(b))
-            layers.append(nn.LeakyReLU(slope))
+            layers.append(ACTIVATIONS[activation]())
         self.layers = nn.Sequential(*layers)
         # Maps shrink by half, rounded up, with every layer.
         smallest = [halved(side, len(channels))[-1] for side in shape[1:]]
         flat = sizes[-1] * math.prod(smallest) + joined
         head: list[nn.Module] = []
         if hidden:
-            head += [nn.Linear(flat, hidden), nn.LeakyReLU(slope)]
+            head += [nn.Linear(flat, hidden), ACTIVATIONS[activation]()]
         head.append(nn.Linear(hidden or flat, outputs))
         self.head = nn.Sequential(*head)
         self.maps = maps
@@ -131,9 +146,9 @@ class Downwards(nn.Module):
 class Joined(nn.Module):
     """A perceptron over two vectors laid end to end."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], *, activation: str = "leaky-relu") -> None:
         super().__init__()
-        self.layers = perceptron(sizes)
+        self.layers = perceptron(sizes, activation=activation)
 
     def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         """Numbers (samples, outputs)."""
