@@ -243,7 +243,8 @@ def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
         outcomes = entry["judgement"].outcomes
         for control in entry["judgement"].controls:
             both = [i for i in sorted(control.covered) if outcomes[i].holds]
-            passed = [str(i + 1) for i in both if not control.refuses(i)]
+            held = [control.outcomes[i] is not None and not control.refuses(i) for i in both]
+            passed = [str(i + 1) for i, each in zip(both, held, strict=True) if each]
             if passed:
                 numbers = ", ".join(passed)
                 lines.append(
@@ -441,7 +442,15 @@ def _control_cell(control: Any, index: int) -> str:
     distance = "missing" if outcome is None else outcome.distance
     if index not in control.covered:
         return f"({distance})"
-    return f"{distance}, {'refused' if control.refuses(index) else '**passes**'}"
+    if outcome is None:
+        return "missing"
+    if not control.refuses(index):
+        return f"{distance}, **passes**"
+    excess = control.excesses[index]
+    apart = f" (run further by {z_text(excess) or f'{excess.value:.3g}'})"
+    return f"{distance}, refused" + (
+        apart if control.differs(index) else f", **but not apart**{apart}"
+    )
 
 
 def _table(entry: dict[str, Any], measured: Any) -> list[str]:
