@@ -1,4 +1,4 @@
-"""Does a preference before training predict what is learnt? Its own, beside that of another network.
+"""Does a preference before training predict what is learnt? An own one, and another's.
 
 `python docs/make/preference_prediction.py FOLDER` writes `table.json`; the gallery shows it. For
 each architecture the directions are the NADs of fresh networks, and each of a few of them must be
@@ -30,7 +30,7 @@ ARCHITECTURES = (
 )
 SHAPE = (1, 16, 16)
 INDICES = (0, 7, 31, 95, 159, 255)
-NETWORKS = 100
+NETWORKS = 400
 SEEDS = (61, 62, 63)
 TRAINING = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5, "epochs": 5}
 KINDS = ("own", "foreign", "random")
@@ -105,6 +105,7 @@ def table(correlations: dict[str, np.ndarray]) -> dict[str, Any]:
         rows.append([architecture, *(f"{mean:.2f} ± {error:.2f}" for mean, error in cells)])
     numbers = {kind: correlations[kind].mean(axis=1) for kind in KINDS}
     numbers["own-minus-foreign"] = numbers["own"] - numbers["foreign"]
+    numbers["random-minus-foreign"] = numbers["random"] - numbers["foreign"]
     quantities = {}
     for name, values in numbers.items():
         mean, error = mean_and_stderr(values)
