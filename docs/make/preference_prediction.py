@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.statistics import mean_and_stderr, rank_correlation
+from penchant_numerics.statistics import mean_and_stderr
+from scipy.stats import spearmanr
 
 ARCHITECTURES = (
     "mlp",
@@ -70,7 +71,7 @@ def predicted(architecture: str, rows: np.ndarray, seed: int) -> float:
     accuracies = found.arrays["test-accuracy"]
     if np.ptp(accuracies) == 0:
         return 0.0
-    return float(rank_correlation(-np.arange(len(INDICES)), accuracies))
+    return float(spearmanr(-np.arange(len(INDICES)), accuracies).statistic)
 
 
 def orthonormal(seed: int) -> np.ndarray:
