@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gather import gathered
+from penchant_numerics.differences import z_text
+from penchant_numerics.rounding import rounded
 from verdicts import (
     CONTRADICTED,
     NOT_FEASIBLE,
@@ -39,10 +41,12 @@ UNSEEN = (NOT_FEASIBLE, NOT_MEASURED)
 OF_EACH_PAPER = 2  # pictures at the head of the index
 MEANINGS = """\
 - **reproduced**: every declared test holds, on a smaller form of the paper's own experiment: the
-  same kind of data, and at least one of the figure's networks, or a narrower one of its kind. And
-  no test holds in its control: a run in which the claim must fail.
-- **partly**: only some of the tests hold; or a control passes, or there is none; or other data or
-  another network stands in for the paper's; or a part of the claim is not measured.
+  same kind of data, and at least one of the figure's networks, or a narrower one of its kind. No
+  test holds in its control, another program in which the claim must fail, and the run is
+  significantly further in the direction of the test than the control.
+- **partly**: only some of the tests hold; or a control passes, or does not differ from the run, or
+  there is none; or other data or another network stands in for the paper's; or a part of the claim
+  is not measured.
 - **not**: none of the tests holds at this scale. The entry says why, as far as we know.
 - **contradicted**: the opposite of a test is significant on the paper's kind of data and network.
 - **not feasible here**: a trial was run; its cost, and what the figure would cost, are given.
@@ -256,7 +260,8 @@ def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
         outcomes = entry["judgement"].outcomes
         for control in entry["judgement"].controls:
             both = [i for i in sorted(control.covered) if outcomes[i].holds]
-            passed = [str(i + 1) for i in both if not control.refuses(i)]
+            held = [control.outcomes[i] is not None and not control.refuses(i) for i in both]
+            passed = [str(i + 1) for i, each in zip(both, held, strict=True) if each]
             if passed:
                 numbers = ", ".join(passed)
                 lines.append(
@@ -454,7 +459,15 @@ def _control_cell(control: Any, index: int) -> str:
     distance = "missing" if outcome is None else outcome.distance
     if index not in control.covered:
         return f"({distance})"
-    return f"{distance}, {'refused' if control.refuses(index) else '**passes**'}"
+    if outcome is None:
+        return "missing"
+    if not control.refuses(index):
+        return f"{distance}, **passes**"
+    near = "refused" if control.differs(index) else "refused, **but not apart**"
+    excess = control.excesses[index]
+    if excess is None:
+        return f"{distance}, {near}"
+    return f"{distance}, {near} (run further by {z_text(excess) or rounded(excess.value)})"
 
 
 def _table(entry: dict[str, Any], measured: Any) -> list[str]:

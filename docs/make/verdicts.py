@@ -8,6 +8,11 @@ maps the beginnings of names (an MLP in LeNet's place). The tests of an entry ar
 control's numbers, and each must be refused. `refutes` lists the numbers of the tests, from 1, that
 a control is about; without it those with a replaced number, and all where nothing is replaced.
 `premise = true` marks a test that says that the experiment worked, which a control may pass.
+
+A control is another program, which could say yes. One that compares the numbers of a test with
+their sides exchanged, a number with itself, or the numbers of the test once more could not, and
+ends the making of pages. Nor does it suffice that a control is not significant where the run is:
+the difference of the run from the control must be significant, too.
 """
 
 from __future__ import annotations
@@ -56,16 +61,26 @@ class ControlOutcome:
         about: What the control is.
         outcomes: One for each test; None where a control has no such number.
         covered: Which tests (from 0) the control is about.
+        excesses: By how much the run is further in the direction of each test; None where one of
+            them has no such number.
     """
 
     about: str
     outcomes: tuple[Outcome | None, ...]
     covered: frozenset[int]
+    excesses: tuple[Difference | None, ...]
 
     def refuses(self, index: int) -> bool:
-        """Does the test not hold here? A number that a control does not have is refused."""
+        """Does the test not hold here?"""
         outcome = self.outcomes[index]
-        return outcome is None or not outcome.holds
+        return outcome is not None and not outcome.holds
+
+    def differs(self, index: int) -> bool:
+        """Is the run significantly further in the direction of the test than the control?"""
+        excess = self.excesses[index]
+        if excess is None or excess.value <= 0:
+            return False
+        return excess.exact or significance.is_significant(excess.p)
 
 
 class MissingNumberError(Exception):
@@ -230,13 +245,70 @@ def control_outcome(
     """Compute an entry's tests with the numbers of one of its controls."""
     run = control.get("run", entry["run"])
     tests = control_tests(entry, control)
+    covered = _covered(entry, control, tests)
+    for index in sorted(covered):
+        _check_could_hold(entry, control, index, tests[index])
     outcomes: list[Outcome | None] = []
-    for test in tests:
+    excesses: list[Difference | None] = []
+    for own, test in zip(entry["tests"], tests, strict=True):
         try:
             outcomes.append(outcome(test, measured, run))
         except MissingNumberError:
             outcomes.append(None)
-    return ControlOutcome(control["about"], tuple(outcomes), _covered(entry, control, tests))
+        try:
+            apart = [
+                _apart(*each)[0] for each in ((own, measured, entry["run"]), (test, measured, run))
+            ]
+            excesses.append(_excess(own["is"], *apart))
+        except MissingNumberError:
+            excesses.append(None)
+    return ControlOutcome(control["about"], tuple(outcomes), covered, tuple(excesses))
+
+
+def _check_could_hold(
+    entry: dict[str, Any], control: dict[str, Any], index: int, test: dict[str, Any]
+) -> None:
+    """Refuse a control in which a test could not come out otherwise than it does."""
+    own = _sides(entry["tests"][index], entry["run"])
+    sides = _sides(test, control.get("run", entry["run"]))
+    reason = ""
+    if sides[0] == sides[1]:
+        reason = f"compares {sides[0]} with itself"
+    elif sides == own:
+        reason = "has the numbers of the run"
+    elif sides == own[::-1]:
+        reason = "has the numbers of the run with their sides exchanged"
+    if reason:
+        where = f"{entry.get('paper')} {entry.get('figure')}, test {index + 1}"
+        raise SystemExit(
+            f"{where}: the control {control['about']!r} {reason}; a control is another program"
+        )
+
+
+def _sides(test: dict[str, Any], run: str) -> tuple[str, str]:
+    """What a test compares, with the names of runs."""
+    that, than = (
+        f"{run}:{each}" if isinstance(each, str) and each != "null" and ":" not in each else each
+        for each in (test["that"], test["than"])
+    )
+    return str(that), f"the null of {that}" if than == "null" else str(than)
+
+
+def _excess(kind: str, own: Difference, control: Difference) -> Difference:
+    """How much further the run is in the direction of a test than a control, with its error.
+
+    What has no error counts as it is, as in a test with `by`.
+    """
+    terms = [(each.error or 0.0, each.df) for each in (own, control)]
+    if kind == "near":
+        value = abs(control.value) - abs(own.value)
+    else:
+        value = own.value - control.value
+        value = value if kind == "above" else -value
+    if not any(error for error, _ in terms):
+        return Difference(value, 0.0)
+    error, df = significance.combined_error(terms)
+    return Difference(value, error, df, significance.sum_p_value(value, terms))
 
 
 def _covered(
@@ -306,7 +378,8 @@ def judge(entry: dict[str, Any], measured: dict[str, Any]) -> Judgement:
     """What the tests of an entry make: all, some or none of them hold, or the opposite does.
 
     Reproduced: every test holds, and every one that is no premise is refused by each control that
-    is about it, of which there is at least one. Where other data or another network stands in for
+    is about it, of which there is at least one, and from which the run differs significantly in
+    the direction of the test. Where other data or another network stands in for
     the paper's (`stand_in`), or a part of the claim is not measured (`unmeasured`), it is partly
     at most. Contradicted: the opposite of a test is significant, on the paper's kind of data and
     network. Not feasible here: a trial was measured, and `tried` says how many such trials the
@@ -342,10 +415,10 @@ def _verdict(
 
 
 def weak_tests(claims: list[int], controls: tuple[ControlOutcome, ...]) -> list[int]:
-    """Tests (from 0) that no control is about, or that one of these passes."""
+    """Tests (from 0) that no control is about, or that one passes or does not differ from."""
     weak = []
     for index in claims:
         about = [control for control in controls if index in control.covered]
-        if not about or not all(control.refuses(index) for control in about):
+        if not about or not all(each.refuses(index) and each.differs(index) for each in about):
             weak.append(index)
     return weak

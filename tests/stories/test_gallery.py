@@ -17,6 +17,7 @@ RUNS = tomllib.loads((GALLERY / "runs.toml").read_text())
 MODULES = ("freshness", "derived", "gather", "verdicts", "gallery", "measure")
 NUMBERS = {
     "risen": {"value": 1.0, "stderr": 0.1, "null": 0.5},
+    "flat": {"value": 0.5, "stderr": 0.1, "null": 0.5},
     "noisy": {"value": 1.0, "stderr": 0.3, "null": 0.5},
     "wide": {"value": 1.0, "stderr": 0.01, "null": 0.5, "null_spread": 0.2},
     "bare": {"value": 1.0},
@@ -98,16 +99,15 @@ RIGHT = {"that": "risen", "is": "above", "than": "null"}
 WRONG = {"that": "noisy", "is": "above", "than": "null"}
 OPPOSED = {"that": "risen", "is": "below", "than": "null"}
 FAR = {"that": "risen", "is": "near", "than": 3.0, "by": 0.5}
-CONTROL = {"about": "noise in its place", "replace": {"risen": "noisy"}}
+CONTROL = {"about": "without the effect", "replace": {"risen": "flat"}}
 
 
 @pytest.mark.parametrize(
     ("verdict", "entry"),
     [
         ("reproduced", {"tests": [RIGHT], "controls": [CONTROL]}),
-        ("reproduced", {"tests": [RIGHT], "controls": [{"about": "", "run": "noise"}]}),
+        ("partly", {"tests": [RIGHT], "controls": [{"about": "", "run": "noise"}]}),  # too noisy
         ("partly", {"tests": [RIGHT]}),  # without a control
-        ("partly", {"tests": [RIGHT], "controls": [{"about": "", "run": "own"}]}),  # it passes
         ("partly", {"tests": [RIGHT], "controls": [{**CONTROL, "refutes": []}]}),
         ("partly", {"tests": [RIGHT, WRONG], "controls": [CONTROL]}),
         ("partly", {"tests": [RIGHT], "controls": [CONTROL], "stand_in": True}),
@@ -128,6 +128,50 @@ CONTROL = {"about": "noise in its place", "replace": {"risen": "noisy"}}
 )
 def test_verdicts_are_what_tests_and_controls_make(made, measured, verdict, entry):
     assert made["verdicts"].judge({"run": "own", **entry}, measured).verdict == verdict
+
+
+ABOVE_MLP = {"that": "two:lenet/risen", "is": "below", "than": "two:mlp/risen"}
+EXCHANGED = {"two:lenet/": "two:mlp/", "two:mlp/": "two:lenet/"}
+ALONE = {"two:lenet/": "two:mlp/"}
+ABOVE_NOISY = {"that": "risen", "is": "above", "than": "noise:risen", "by": -0.1}
+
+
+@pytest.mark.parametrize(
+    ("tests", "control", "reason"),
+    [
+        ([ABOVE_MLP], {"replace": EXCHANGED}, "their sides exchanged"),
+        ([ABOVE_MLP], {"replace": ALONE}, "two:mlp/risen with itself"),
+        ([ABOVE_NOISY], {"run": "noise"}, "noise:risen with itself"),
+        ([RIGHT], {"run": "own"}, "the numbers of the run"),
+        ([RIGHT, ABOVE_MLP], {"run": "own"}, "the numbers of the run"),
+        ([RIGHT], {"replace": {"risen": "own:risen"}}, "the numbers of the run"),
+    ],
+)
+def test_controls_that_could_not_say_no_are_refused(made, measured, tests, control, reason):
+    entry = {"run": "own", "tests": tests, "controls": [{"about": "a control", **control}]}
+    with pytest.raises(SystemExit, match=reason):
+        made["verdicts"].judge(entry, measured)
+    refuting_nothing = {**entry["controls"][0], "refutes": []}
+    assert made["verdicts"].judge({**entry, "controls": [refuting_nothing]}, measured)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "verdict"),
+    [
+        (0.5, 0.1, "reproduced"),  # no effect, and 3.5 standard errors from the run
+        (0.7, 0.1, "partly"),  # no significant effect, nor one of the difference from the run
+        (0.5, 0.4, "partly"),  # a control so noisy that nothing could be seen in it
+        (1.2, 0.5, "partly"),  # further than the run
+        (0.9, 0.1, "partly"),  # an untrained network that passes
+    ],
+)
+def test_the_run_must_differ_from_its_control(made, measured, value, stderr, verdict):
+    numbers = {"risen": {"value": value, "stderr": stderr, "null": 0.5}}
+    job = {"name": "lenet", "quantities": numbers, "places": {}}
+    measured["untrained"] = {"exit": 0, "jobs": [job]}
+    control = {"about": "without training", "run": "untrained"}
+    entry = {"run": "own", "tests": [RIGHT], "controls": [control]}
+    assert made["verdicts"].judge(entry, measured).verdict == verdict
 
 
 def test_numbers_of_several_seeds_are_pooled_and_compared_in_pairs(made):
@@ -155,12 +199,12 @@ def test_a_number_that_the_run_does_not_have_does_not_hold(made, measured):
     assert made["verdicts"].judge(entry, measured).verdict == "not"
 
 
-def test_a_number_that_a_control_does_not_have_is_refused(made, measured):
+def test_a_control_without_the_number_refuses_nothing(made, measured):
     control = {"about": "", "replace": {"risen": "absent"}}
     found = made["verdicts"].judge(
         {"run": "own", "tests": [RIGHT], "controls": [control]}, measured
     )
-    assert found.verdict == "reproduced" and found.controls[0].outcomes == (None,)
+    assert found.verdict == "partly" and found.controls[0].outcomes == (None,)
 
 
 def test_the_longest_beginning_of_a_name_is_replaced_at_once(made):
