@@ -145,6 +145,17 @@ def test_curvature_along_random_directions_is_that_of_dense_derivatives():
         assert float(found.curvatures.mean()) == pytest.approx(float(unit @ H @ unit), abs=1e-5)
 
 
+def test_what_samples_add_to_a_curvature_is_that_of_dense_derivatives():
+    network, samples = network_and_samples()
+    landscape = of(network, samples, "cross-entropy")
+    (unit,) = random_units(1, landscape.centre, generator=generator(2))
+    found = landscape.curvatures(unit)
+    for number in range(3):
+        some = Samples(samples.inputs[number : number + 1], samples.labels[number : number + 1])
+        _, H = dense(of(network, some, "cross-entropy"), nn.functional.cross_entropy)
+        assert float(found[number]) == pytest.approx(float(unit @ H @ unit), abs=1e-12)
+
+
 def test_the_stated_error_is_the_spread_over_samples():
     # curvatures and slopes that differ from sample to sample, 200 sets of 100 samples
     source = generator(3)

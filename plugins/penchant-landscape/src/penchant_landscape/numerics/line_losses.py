@@ -140,6 +140,35 @@ class Landscape:
             check=not whole,
         )
 
+    def curvatures(self, direction: Tensor) -> Tensor:
+        """What each sample adds to v^T H v (n,), for the Hessian H of the mean loss at the centre.
+
+        Forward-mode derivatives, twice: a difference would see kinks of single samples.
+
+        Args:
+            direction: v (parameters,).
+        """
+
+        def losses(position: Tensor, some: Tensor, truth: Tensor) -> Tensor:
+            named = self.layout.named(self.centre + position * direction)
+            outputs = torch.func.functional_call(self.network, named, (some,))
+            return sample_losses(outputs, truth, self.loss, self.scale)
+
+        inputs, labels = self.samples
+        zero = torch.zeros((), device=self.centre.device, dtype=self.centre.dtype)
+        one = torch.ones_like(zero)
+        values = []
+        for some, truth in zip(inputs.split(self.passed), labels.split(self.passed)):
+
+            def slopes(position: Tensor, some: Tensor = some, truth: Tensor = truth) -> Tensor:
+                along = torch.func.jvp(lambda t: losses(t, some, truth), (position,), (one,))
+                tangents: Tensor = along[1]
+                return tangents
+
+            values.append(torch.func.jvp(slopes, (zero,), (one,))[1])
+        of_samples = torch.cat(values).to("cpu", torch.float64)
+        return contributions(of_samples, labels.cpu())
+
     def gradient(self) -> Tensor:
         """The gradient (parameters,) of the mean loss at the centre."""
         total = torch.zeros_like(self.centre)

@@ -29,7 +29,6 @@ PASSES = 12  # forward passes of a state, at most
 STATES = 9  # of a training, unless steps are given
 FEWEST_RANKS = 4  # states from which on ranks are compared
 _STEP = 1e-3  # share of the network's norm at which slopes of random directions are found
-_NEAR = 1e-2  # share of the critical distance at which losses give the eigenvalue's error
 
 
 class Direction(NamedTuple):
@@ -42,10 +41,10 @@ class Direction(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """The largest eigenvalue of the Hessian, its vector, and what it took."""
+    """The largest eigenvalue of the Hessian, what samples add to it (n,), and what it took."""
 
     value: float
-    vector: Tensor
+    of_samples: Tensor
     products: int
 
 
@@ -275,7 +274,13 @@ def _largest(
             f"the largest eigenvalue at step {step} did not converge in {pairs.products} products: "
             f"its residual is {float(pairs.residuals[0]):.2g}"
         )
-    return Exact(float(pairs.values[0]), pairs.vectors[:, 0], pairs.products)
+    try:
+        of_samples = landscape.curvatures(pairs.vectors[:, 0])
+    except NotImplementedError as error:
+        reason = str(error).splitlines()[0]
+        context.warn(f"the largest eigenvalue at step {step} has no standard error: {reason}")
+        of_samples = torch.full((len(landscape.samples.labels),), math.nan, device="cpu")
+    return Exact(float(pairs.values[0]), of_samples, pairs.products)
 
 
 def _random_curvatures(
@@ -338,7 +343,7 @@ def _with_null(
     """A curvature beside those along random directions."""
     null = NO_NULL
     if draws and math.isfinite(value):
-        null = null_of(draws, value=value, stderr=stderr, df=over["df"])
+        null = null_of(draws, value=value, stderr=_known(stderr), df=over["df"])
     return penchant.Quantity(value, stderr=_known(stderr), **over, **null)
 
 
@@ -346,16 +351,11 @@ def _exact_quantities(
     last: State, exact: Exact, draws: list[float], over: Repetitions
 ) -> Quantities:
     """The largest eigenvalue, with what samples add to it, and how much of it a step sees."""
-    distance = last.rise.distance
-    if not math.isfinite(distance):
-        distance = _STEP * float(last.landscape.centre.double().norm()) / _NEAR
-    unit = exact.vector / exact.vector.norm()
-    losses = functools.partial(_losses, last.landscape, unit)
-    along = curvature_along(losses, last.here, _NEAR * distance)
-    sharpness = _with_null(exact.value, _stderr(along.curvatures), draws, over)
+    of_samples = exact.of_samples
+    sharpness = _with_null(exact.value, _stderr(of_samples), draws, over)
     ratio = last.rise.sharpness / exact.value
     # both are of the same samples
-    influences = (last.rise.influences - ratio * along.curvatures) / exact.value
+    influences = (last.rise.influences - ratio * of_samples) / exact.value
     return {
         "sharpness": sharpness,
         "sharpness-ratio": penchant.Quantity(ratio, stderr=_known(_stderr(influences)), **over),
