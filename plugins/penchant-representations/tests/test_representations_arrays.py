@@ -200,3 +200,19 @@ def test_rows_that_do_not_match_are_refused():
     refused("must be symmetric", kernels={"a": square, "b": square})
     refused("takes features or an architecture", features={"a": X, "b": X}, architecture="mlp")
     refused("needs an architecture")
+
+
+class _Opener:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_an_archive_of_arrays_is_only_read(tmp_path):
+    trace, sent = tmp_path / "trace", tmp_path / "sent.npz"
+    np.savez(sent, a=np.array([_Opener(trace)], dtype=object), allow_pickle=True)
+    with pytest.raises(penchant.Error, match="sent.npz cannot be read"):
+        of_arrays(features=str(sent))
+    assert not trace.exists()
