@@ -12,13 +12,14 @@ import pytest
 import torch
 from penchant.plugins import discovery
 from penchant.results.quantities import Quantity
-from penchant_card import atlas
+from penchant_card import atlas, budgets
 from penchant_card.budgets import Clock
 from penchant_card.listening import MinutesLeft, OutOfMinutesError
 from penchant_card.plans import plan
 from penchant_card.rows import Number, Row, _decided, _fresh
 from penchant_card.subjects import data_table, network_table
 from penchant_report.pooling import pooled
+from penchant_tools.timing import Estimate
 from scipy import stats
 from torch import nn
 
@@ -151,3 +152,23 @@ def test_probes_that_need_no_data_draw_networks_with_one_output_where_they_can(f
     # Every probe with the first seed comes before the second seed of any.
     seeds = [job.seed for job in planned.jobs]
     assert seeds == sorted(seeds) and set(seeds) == {3, 4}
+
+
+def test_after_a_training_in_this_process_costs_are_lower_bounds(monkeypatch):
+    """Torch refuses gradients in a fork of a process that has taken some."""
+    data = {"name": "import", "label": "d", "factory": (torch.randn(30, 4), torch.arange(30) % 3)}
+    network = {"name": "import", "label": "own", "factory": any_number}
+    planned = plan(network, data, discovery.load(), settings={}, seeds=[0])
+    refused = "RuntimeError: see https://github.com/pytorch/pytorch/wiki/Autograd-and-Fork"
+    answers = {
+        "nad": Estimate(ended=True, error=refused),
+        "average-geometry": Estimate(3.0, ended=True),
+    }
+    other = Estimate(ended=True, error="found none")
+    monkeypatch.setattr(
+        budgets, "estimated", lambda job, *rest: answers.get(job.probe.label, other)
+    )
+    found = budgets.costs(planned.experiment, planned.jobs, 60.0)
+    assert found.least == {"nad"} and found.seconds["nad"] >= budgets.SHORTEST
+    assert found.seconds.keys() == {"nad", "average-geometry"}
+    assert found.refused["tangent-kernel"] == "found none"

@@ -16,6 +16,9 @@ from penchant_tools.timing import estimated
 
 LONGEST = 5.0  # seconds for which a probe is timed
 SHORTEST = 1.5
+# What torch says where this process has taken gradients before: then nothing can be timed in a fork
+# of it. Probes are begun while there are minutes left.
+NOT_FORKED = "Autograd-and-Fork"
 SHARE = 0.15  # of the minutes that may be used for timing
 
 
@@ -62,6 +65,10 @@ def costs(experiment: Experiment, jobs: Sequence[Job], seconds: float) -> Costs:
     with tempfile.TemporaryDirectory() as folder:
         for name, job in first.items():
             cost = estimated(job, Path(folder), each)
+            if NOT_FORKED in cost.error:
+                known[name] = SHORTEST
+                least.add(name)
+                continue
             if cost.ended and cost.error and not cost.skipped:
                 refused[name] = cost.error
                 continue

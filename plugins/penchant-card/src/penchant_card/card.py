@@ -273,8 +273,8 @@ class _Maker:
         order = list(self.plan.cards)
         jobs.sort(key=lambda job: order.index(job.probe.label))
         beside = folder / "run"
-        done = {job.id: JobFolder.of(beside, job.id).state(job.key)[0] for job in jobs}
-        ids = [job.id for job in fitting(jobs, found, self.clock.left, done)]
+        ended = {job.id: JobFolder.of(beside, job.id).state(job.key)[0] for job in jobs}
+        ids = [job.id for job in fitting(jobs, found, self.clock.left, ended)]
         if ids:
             self._run(experiment, beside, ids, temporary=True)
         else:
