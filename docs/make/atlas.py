@@ -38,7 +38,7 @@ COLUMNS = (
 )  # what else is measured is on the cards
 # Beside each finding, what to see.
 FINDING_PICTURES = (
-    "![Share of low frequencies by architecture](overview.png)\n\n"
+    "![Share of low frequencies by architecture](overview.png){ width=560 }\n\n"
     "*Share of the squared input gradient in waves of eight pixels or longer, with two standard "
     "errors; dashed, an architecture without a preference.*",
     "![Mean squared gradient by architecture](gradients.png)\n\n"
@@ -168,7 +168,7 @@ def _table(whole: dict[str, Any]) -> list[str]:
     lines = ['<table class="sortable">']
     lines += [
         "<thead><tr><th>first NADs</th><th>architecture</th><th>pixels seen</th>"
-        f"{heads}<th>family</th></tr></thead>",
+        f"{heads}</tr></thead>",
         "<tbody>",
     ]
     first = quantities_of(whole, *COLUMNS[0][1:])
@@ -176,12 +176,10 @@ def _table(whole: dict[str, Any]) -> list[str]:
     order = [*measured, *(label for label in whole if label not in first)]
     for label in order:
         cells = "".join(_cell(whole[label], probe, name) for _, probe, name in COLUMNS)
-        name = f'<a href="{label}.html">{label}</a>'
+        family = f"<br><small>{whole[label]['family']}</small>"
+        name = f'<a href="{label}.html">{label}</a>{family}'
         strip = f'<img src="thumbnails/{label}.webp" alt="" width="136" height="34" loading="lazy">'
-        lines.append(
-            f"<tr><td>{strip}</td><td>{name}</td>{_seen(whole[label])}{cells}"
-            f"<td>{whole[label]['family']}</td></tr>"
-        )
+        lines.append(f"<tr><td>{strip}</td><td>{name}</td>{_seen(whole[label])}{cells}</tr>")
     return [*lines, "</tbody>", "</table>"]
 
 

@@ -146,7 +146,7 @@ def draw_gradients(whole: dict[str, Any]) -> Image.Image:
         axes.annotate(
             order[position],
             (position, values[position]),
-            xytext=(0, 9 if position == 0 else -14),
+            xytext=(0, 9) if position == 0 else (-9, 0),
             textcoords="offset points",
             ha=align,
             fontsize=9,

@@ -276,9 +276,7 @@ def component_table(given: object) -> dict[str, Any]:
     return {"name": "import", "factory": given}
 
 
-def _named_estimators(
-    given: Mapping[str, Any], plugins: Plugins
-) -> tuple[dict[str, Any], Plugins]:
+def _named_estimators(given: Mapping[str, Any], plugins: Plugins) -> tuple[dict[str, Any], Plugins]:
     """Estimators by name, and the plugins with the classes that were given in place of a name."""
     known = {each.component for each in plugins.registrations("estimator")}
     named: dict[str, Any] = {}

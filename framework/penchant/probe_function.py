@@ -55,7 +55,6 @@ def probe(
     >>> output_size.name, output_size().networks
     ('output-size', 16)
     """
-
     if bare is not None or quantities is None:
         name = getattr(bare, "__name__", "size").replace("_", "-")
         raise Error(

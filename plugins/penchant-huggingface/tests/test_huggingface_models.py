@@ -188,7 +188,7 @@ def test_a_folder_is_a_model(tmp_path):
     component = HuggingFace.bind({"model": str(tmp_path / "model")})
     again = build_model(component, (POSITIONS,), VOCABULARY).eval()
     assert torch.equal(again(inputs), network(inputs))
-    with pytest.raises(penchant.Error, match="a vocabulary of 23 tokens, the data have 30"):
+    with pytest.raises(penchant.Error, match="a vocabulary of 23 tokens, found 30 outputs"):
         build_model(component, (POSITIONS,), 30)
     fresh = HuggingFace.bind({"model": str(tmp_path / "model"), "pretrained": False})
     assert build_model(fresh, (POSITIONS,), 30).eval()(inputs).shape == (3, POSITIONS, 30)

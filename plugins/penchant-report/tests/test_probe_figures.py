@@ -9,7 +9,11 @@ DATA = "two-blobs:distance=2.0"
 PROBES = {
     "nad": {"architecture": "mlp", "shape": (1, 4, 4), "networks": 8},
     "weight-spectra": {"architecture": "lenet", "shape": (1, 16, 16)},
-    "neural-collapse": {"architecture": "mlp:widths=[6,6]", "dataset": DATA, "training": {"steps": 3}},
+    "neural-collapse": {
+        "architecture": "mlp:widths=[6,6]",
+        "dataset": DATA,
+        "training": {"steps": 3},
+    },
 }
 
 

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import grid_run
 import penchant
 import pytest
-from penchant_report.answer_section import answer_values
 from matplotlib.figure import Figure
+from penchant_report.answer_section import answer_values
 from penchant_report.answers import Entry, answers
 from penchant_report.drawings import is_picture
 from penchant_report.figures import as_pdf, picture

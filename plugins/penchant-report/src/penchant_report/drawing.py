@@ -2,7 +2,8 @@
 
 A figure is `figures/<name>.svg`, or `.png` where that would be large. `figures/figures.json` holds
 captions, titles, file names and points in the order in which figures are to be seen; beside each is
-the same as PDF. It is written last: a job that lacks it, because it was stopped while drawing, is drawn again by `run` and `report`.
+the same as PDF. It is written last: a job that lacks it, because it was stopped while drawing, is
+drawn again by `run` and `report`.
 """
 
 from __future__ import annotations

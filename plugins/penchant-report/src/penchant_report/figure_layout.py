@@ -166,7 +166,7 @@ def _lines(panels: list[Panel], rows: int) -> dict[int, tuple[int, int]]:
     starts = sorted(titled | {0})
     lines = {}
     for start, end in zip(starts, [*starts[1:], rows]):
-        lines |= {row: (start, end - start) for row in range(start, end)}
+        lines |= dict.fromkeys(range(start, end), (start, end - start))
     return lines
 
 

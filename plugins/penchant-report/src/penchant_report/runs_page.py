@@ -1,4 +1,4 @@
-"""`index.html` of a folder of runs: one row per run, the newest first, with links to the reports."""
+"""`index.html` of a folder of runs: one row per run, newest first, with links to the reports."""
 
 from __future__ import annotations
 

@@ -403,9 +403,11 @@ def check_figure_widths(
         for width in widths:
             for name, figure in figures_of(cls.figures, result).items():
                 with figure_style():
-                    found = faults(resized(figure, width))
-                listed = "; ".join(map(str, found[:5]))
-                assert not found, f"the figure {name!r} of {cls.name} at width {width!r}: {listed}"
+                    problems = faults(resized(figure, width))
+                listed = "; ".join(map(str, problems[:5]))
+                assert not problems, (
+                    f"the figure {name!r} of {cls.name} at width {width!r}: {listed}"
+                )
 
 
 def _check_claims(cls: type[Probe], result: Result) -> None:

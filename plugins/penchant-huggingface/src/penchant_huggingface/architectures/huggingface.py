@@ -84,8 +84,8 @@ def _check_length(network: nn.Module, config: Any, shape: tuple[int, ...]) -> No
         *_, own = name.split(".")
         if own in POSITIONS and isinstance(module, nn.Embedding):
             raise penchant.Error(
-                f"{config.model_type} has {longest} positions, found sequences of {shape[-1]}: give "
-                f"the data length = {longest}"
+                f"{config.model_type} has {longest} positions, found sequences of {shape[-1]}: "
+                f"give the data length = {longest}"
             )
 
 
@@ -140,20 +140,14 @@ def _kind(
             if type(config) in getattr(transformers, each)._model_mapping:
                 tasks.append(name)
         if options.task == "auto" and len(shape) == IMAGE and tasks:
-            raise penchant.Error(_takes_tokens(config, shape))
+            raise penchant.Error(
+                f"{config.model_type} takes tokens, found inputs of {written(shape)}: give it "
+                "texts, such as -d huggingface:path=FILE; weight-spectra, which needs none, takes "
+                "the model's folder as file=FOLDER without an architecture"
+            )
         listed = ", ".join(tasks) or "none"
         raise penchant.Error(f"{config.model_type} has no model for {task}, found {listed}")
     return kind
-
-
-def _takes_tokens(config: Any, shape: tuple[int, ...]) -> str:
-    """What to give a model of tokens instead of images, without data as well."""
-    length = min(64, getattr(config, "max_position_embeddings", 64))
-    return (
-        f"{config.model_type} takes tokens, found inputs of {written(shape)}: give it texts, such "
-        "as -d huggingface:path=FILE, or where a probe needs no data its own sizes, such as "
-        f"shape = [{length}] and outputs = {config.vocab_size}"
-    )
 
 
 def _fit(config: Any, options: HuggingFace, shape: tuple[int, ...], outputs: int) -> None:
