@@ -256,10 +256,8 @@ def control_outcome(
         except MissingNumberError:
             outcomes.append(None)
         try:
-            apart = [
-                _apart(*each)[0] for each in ((own, measured, entry["run"]), (test, measured, run))
-            ]
-            excesses.append(_excess(own["is"], *apart))
+            apart = _measured_apart(own, measured, entry["run"])
+            excesses.append(_excess(own["is"], apart, _measured_apart(test, measured, run)))
         except MissingNumberError:
             excesses.append(None)
     return ControlOutcome(control["about"], tuple(outcomes), covered, tuple(excesses))
@@ -292,6 +290,21 @@ def _sides(test: dict[str, Any], run: str) -> tuple[str, str]:
         for each in (test["that"], test["than"])
     )
     return str(that), f"the null of {that}" if than == "null" else str(than)
+
+
+def _measured_apart(test: dict[str, Any], measured: dict[str, Any], run: str) -> Difference:
+    """How far a number is from its reference, with the errors of what was measured.
+
+    The spread of a null says how far single numbers lie from it without an effect. It is no error
+    of the number itself, unless there is no other.
+    """
+    apart, _ = _apart(test, measured, run)
+    value = number(measured, test["that"], run)
+    if test["than"] != "null" or value.stderr is None:
+        return apart
+    terms = [(value.stderr, value.df), (value.null_stderr or 0.0, None)]
+    error, df = significance.combined_error(terms)
+    return Difference(apart.value, error, df, significance.sum_p_value(apart.value, terms))
 
 
 def _excess(kind: str, own: Difference, control: Difference) -> Difference:
