@@ -98,7 +98,7 @@ def test_a_legend_that_covers_its_panel_goes_below_it():
     for number in range(4):
         figure.axes[0].plot([0, 2], [number, 1], label=f"curve {number}, of a long name")
     figure.axes[0].legend()
-    lay_out(figure, 2.4)
+    lay_out(figure, 2.0)
     (legend,) = figure.legends
     assert legend.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
     assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == [
