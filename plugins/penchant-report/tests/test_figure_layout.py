@@ -2,9 +2,10 @@
 
 import pytest
 from matplotlib.figure import Figure
-from penchant_report.figure_faults import faults
+from penchant_report.figure_faults import compute_layout, faults
 from penchant_report.figure_layout import lay_out
 from penchant_report.figures import resized
+from penchant_report.legends import Legends
 
 
 def panels(rows, columns, *, size, titles=True, **options):
@@ -98,7 +99,11 @@ def test_a_legend_that_covers_its_panel_goes_below_it():
     for number in range(4):
         figure.axes[0].plot([0, 2], [number, 1], label=f"curve {number}, of a long name")
     figure.axes[0].legend()
-    lay_out(figure, 2.0)
+    figure.set_size_inches(2.4, 2.0)
+    legends = Legends(figure)
+    legends.place()
+    compute_layout(figure)
+    legends.move()
     (legend,) = figure.legends
     assert legend.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
     assert [text.get_text().replace("\n", " ") for text in legend.get_texts()] == [
