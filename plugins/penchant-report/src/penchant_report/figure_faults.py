@@ -70,7 +70,8 @@ def _ticks_in_view(figure: Figure) -> dict[int, bool]:
     """Labels of axes and ticks, and whether they are drawn: there are ticks beyond the view."""
     state = {}
     for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
+        both: tuple[Any, ...] = (axes.xaxis, axes.yaxis)
+        for axis in both:
             shown = axes.get_visible() and axes.axison and axis.get_visible()
             state[id(axis.offsetText)] = state[id(axis.label)] = shown
             every = {*axis.get_major_ticks(), *axis.get_minor_ticks()}

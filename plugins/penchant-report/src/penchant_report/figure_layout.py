@@ -25,6 +25,7 @@ TYPE = ((5.0, (10.0, 9.0, 8.0)), (0.0, (8.0, 7.5, 7.0)))
 TALLEST = 9.0  # inches: a page
 LOWEST = 0.75  # of the height of a panel is kept where it becomes narrower
 NARROWEST = 0.5  # inches across, of a panel
+COMFORTABLE = 1.4  # of one with numbers at its axes
 TALLER = 1.2
 TRIES = 5  # of heights, for each number of panels beside each other
 
@@ -96,21 +97,21 @@ class _Arrangement:
         self.ticks = Ticks(figure)
 
     def choices(self, width: float) -> Iterator[int]:
-        """How many panels may be beside each other: as drawn first, one last."""
-        tried = set()
-        for blocks in range(1, self.columns + 1):
-            beside = math.ceil(self.columns / blocks)
-            if beside not in tried and (beside == 1 or width / beside > NARROWEST):
-                tried.add(beside)
-                yield beside
+        """How many panels may be beside each other: most first, crowded ones last."""
+        every = (math.ceil(self.columns / blocks) for blocks in range(1, self.columns + 1))
+        possible = [each for each in dict.fromkeys(every) if width / each > NARROWEST]
+        wanted = NARROWEST if self._are_pictures() else COMFORTABLE
+        return iter(sorted(possible, key=lambda beside: (width / beside < wanted, -beside)))
 
     def height(self, beside: int, width: float) -> float:
         """Inches, to begin with: those that panels had, less where they become narrower."""
         ratio = (width / beside) / (self.across / self.columns)
-        pictures = all(is_picture(panel.axes[0]) for panel in self.panels)
-        scale = ratio if pictures else min(1.0, max(LOWEST, ratio))
+        scale = ratio if self._are_pictures() else min(1.0, max(LOWEST, ratio))
         blocks = math.ceil(self.columns / beside)
-        return min(TALLEST, float(self.down) * scale * blocks)
+        return float(min(TALLEST, self.down * scale * blocks))
+
+    def _are_pictures(self) -> bool:
+        return all(is_picture(panel.axes[0]) for panel in self.panels)
 
     def arrange(self, beside: int, width: float, height: float) -> list[Fault]:
         """Arrange so many panels beside each other, and return what is still wrong."""
@@ -164,7 +165,7 @@ def _lines(panels: list[Panel], rows: int) -> dict[int, tuple[int, int]]:
     """
     titled = {panel.row for panel in panels if panel.axes[0].get_title().strip()}
     starts = sorted(titled | {0})
-    lines = {}
+    lines: dict[int, tuple[int, int]] = {}
     for start, end in zip(starts, [*starts[1:], rows]):
         lines |= dict.fromkeys(range(start, end), (start, end - start))
     return lines
@@ -175,7 +176,7 @@ def _limit_type(figure: Figure, width: float) -> None:
     from matplotlib.text import Text
 
     title, label, number = next(sizes for least, sizes in TYPE if width >= least)
-    limits = {id(figure._suptitle): title}
+    limits = {id(getattr(figure, "_suptitle", None)): title}
     for axes in figure.axes:
         limits |= {id(each): label for each in (axes.title, axes.xaxis.label, axes.yaxis.label)}
         for axis in (axes.xaxis, axes.yaxis):

@@ -35,7 +35,7 @@ def points_of(figure: Figure, saved: bytes) -> list[dict[str, Any]]:
         picture, and the two values as text. Of long curves every second, third, ... point.
     """
     drawn = [(axes, line, name) for axes in figure.axes for line, name in _curves(axes)]
-    every = max(1, math.ceil(sum(len(line.get_xdata()) for _, line, _ in drawn) / MOST_POINTS))
+    every = max(1, math.ceil(sum(_length(line) for _, line, _ in drawn) / MOST_POINTS))
     left, top, width, height = _saved_box(figure, saved)
     series = []
     for axes, line, name in drawn:
@@ -105,10 +105,14 @@ def _curves(axes: Axes) -> Iterator[tuple[Line2D, str]]:
     }
     for line in axes.get_lines():
         name = of_container.get(id(line), str(line.get_label()))
-        along = line.get_transform() == axes.transData and len(line.get_xdata()) > 1
+        along = line.get_transform() == axes.transData and _length(line) > 1
         is_bar = name.startswith("_") and line.get_linestyle() == "None" and not of_container
         if along and not is_bar and line.get_marker() not in ("_", "|"):
             yield line, "" if name.startswith("_") else name
+
+
+def _length(line: Line2D) -> int:
+    return len(np.asarray(line.get_xdata()))
 
 
 def _label(axis: Axis, default: str) -> str:
@@ -120,9 +124,11 @@ def _number(axis: Axis, value: float) -> str:
     """A value as text; a place that has a name is called by it."""
     from matplotlib.ticker import FixedFormatter, FixedLocator
 
-    locator, formatter = axis.get_major_locator(), axis.get_major_formatter()
+    locator: Any = axis.get_major_locator()
+    formatter: Any = axis.get_major_formatter()
     if isinstance(locator, FixedLocator) and isinstance(formatter, FixedFormatter):
-        names = dict(zip(map(float, locator.locs), formatter.seq))
+        places = [float(place) for place in locator()]
+        names = dict(zip(places, formatter.seq))
         if names.get(value):
             return str(names[value])
     return f"{value:.4g}"

@@ -35,7 +35,7 @@ class Legends:
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
         own = [(None, legend) for legend in figure.legends]
-        inside = [(axes, axes.get_legend()) for axes in figure.axes if axes.get_legend()]
+        inside = [(axes, legend) for axes in figure.axes if (legend := axes.get_legend())]
         self.written = [_written(figure, axes, legend) for axes, legend in [*own, *inside]]
         if len({tuple(each.labels) for each in self.written}) == 1:
             # The same in every panel is one legend, of them all.
@@ -118,8 +118,8 @@ def _written(figure: Figure, axes: Axes | None, legend: Legend) -> Written:
     known = _handles(figure.axes if axes is None else [axes])
     handles = [known.get(label, shown) for label, shown in zip(labels, legend.legend_handles)]
     title = legend.get_title().get_text()
-    size = legend.get_texts()[0].get_fontsize() if labels else 7.0
-    is_beside = axes is not None and legend._bbox_to_anchor is not None
+    size = float(legend.get_texts()[0].get_fontsize()) if labels else 7.0
+    is_beside = axes is not None and getattr(legend, "_bbox_to_anchor", None) is not None
     return Written(axes, handles, labels, title, size, is_beside)
 
 

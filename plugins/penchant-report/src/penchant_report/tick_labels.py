@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from penchant_report.figure_faults import box_of, compute_layout
 
 if TYPE_CHECKING:
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
@@ -20,7 +19,7 @@ class Ticks:
 
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
-        self.drawn = [
+        self.drawn: list[tuple[Any, Any, Any]] = [
             (axis, axis.get_major_locator(), axis.get_major_formatter())
             for axes in figure.axes
             for axis in (axes.xaxis, axes.yaxis)
@@ -44,13 +43,13 @@ class Ticks:
             compute_layout(self.figure)
 
 
-def labels_of(axis: Axis) -> list[Text]:
+def labels_of(axis: Any) -> list[Text]:
     """The labels of ticks in view, in their order."""
     ticks = [tick for tick in axis._update_ticks() if tick.label1.get_visible()]
     return [tick.label1 for tick in ticks if tick.label1.get_text().strip()]
 
 
-def _crowded(axis: Axis) -> bool:
+def _crowded(axis: Any) -> bool:
     boxes = [box for label in labels_of(axis) if (box := box_of(label)) is not None]
     if axis.axis_name == "x":
         spans = sorted((box.x0, box.x1) for box in boxes)
@@ -60,7 +59,7 @@ def _crowded(axis: Axis) -> bool:
     return any(second[0] - first[1] < APART for first, second in zip(spans, spans[1:]))
 
 
-def _thin(axis: Axis) -> bool:
+def _thin(axis: Any) -> bool:
     """Make an axis readable; True if that changes how much room it needs."""
     from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator
 
@@ -77,7 +76,7 @@ def _thin(axis: Axis) -> bool:
     return False
 
 
-def _thin_names(axis: Axis) -> bool:
+def _thin_names(axis: Any) -> bool:
     """Names are turned where they fit so; else every second, third, ... is left."""
     turned = False
     texts = [label.get_text() for label in labels_of(axis)]

@@ -26,8 +26,9 @@ class Wrapping:
             for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
                 self.written[text] = text.get_text()
                 self.panels[text] = axes
-        if figure._suptitle is not None:
-            self.written[figure._suptitle] = figure._suptitle.get_text()
+        title: Text | None = getattr(figure, "_suptitle", None)
+        if title is not None:
+            self.written[title] = title.get_text()
 
     def rename(self, text: Text, written: str) -> None:
         """Let a title or label be another one."""
