@@ -27,10 +27,10 @@ test-slow: $(VENV)/.installed  ## all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not bench"
 
 test-lowest:  ## the oldest versions that the distributions declare, in an environment of its own
-	@bash tests/lowest.sh $(PYTHON)
+	@bash tests/tools/lowest.sh $(PYTHON)
 
 test-cuda: $(VENV)/.installed  ## every probe and kernel on a GPU, or with DEVICE=emulated-cuda without one: a verdict, and tables
-	@$(BIN)/python tests/cuda_verdict.py --device $(DEVICE) --processes $(PROCESSES)
+	@$(BIN)/python tests/tools/cuda_verdict.py --device $(DEVICE) --processes $(PROCESSES)
 
 check: $(VENV)/.installed  ## lint, format, types, architecture
 	$(BIN)/ruff check .
@@ -43,28 +43,28 @@ bench: $(VENV)/.installed  ## timings side by side, as ratios; on an idle machin
 	  $(BIN)/python $$file || { echo "failed: $$file"; failed=1; }; echo "   $$((SECONDS - start)) s"; done; exit $$failed
 
 golden: $(VENV)/.installed  ## numbers of every quick preset and the public surface, compared with what is stored
-	$(BIN)/python tests/golden.py
+	$(BIN)/python tests/tools/golden.py
 
 calibration: $(VENV)/.installed  ## what share is significant without an effect, for every kind of null; power; ten minutes
-	OMP_NUM_THREADS=1 $(BIN)/python tests/significance_calibration.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/tools/significance_calibration.py
 
 errors: $(VENV)/.installed  ## stated errors beside the spread over 24 seeds, all probes; about an hour, resumes
-	OMP_NUM_THREADS=1 $(BIN)/python tests/error_table.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/tools/error_table.py
 
 soak: $(VENV)/.installed  ## ten minutes of kills, on Ray and in processes; at the end every number is the serial run's
-	$(BIN)/python tests/soak.py --kills 60 --seconds 600
+	$(BIN)/python tests/tools/soak.py --kills 60 --seconds 600
 
 sweep: $(VENV)/.installed  ## a crash before and after every file operation of a run, each resumed to the same bytes
-	OMP_NUM_THREADS=1 $(BIN)/python tests/sweep.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/tools/sweep.py
 
 fuzz: $(VENV)/.installed  ## damaged experiments, run folders, checkpoints and command lines, a few minutes
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/tools/fuzz.py
 
 test-plugin:  ## kernel and one plugin alone in a fresh environment: make test-plugin P=nad
-	@bash tests/alone.sh $(P) $(PYTHON)
+	@bash tests/tools/alone.sh $(P) $(PYTHON)
 
 wheels: $(VENV)/.installed  ## install as people do: wheels of everything in a clean environment
-	@OUT=$(OUT) bash tests/wheels.sh $(BIN)/python
+	@OUT=$(OUT) bash tests/tools/wheels.sh $(BIN)/python
 
 template:  ## what `penchant new plugin` writes, from plugins/penchant-example
 	$(BIN)/python -c "from pathlib import Path; from penchant_tools.template import packed; Path('plugins/penchant-tools/src/penchant_tools/template.txt').write_text(packed(Path('plugins/penchant-example')))"

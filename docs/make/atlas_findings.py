@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from penchant_numerics.rounding import rounded, short_error
+from penchant_numerics.statistics import rounded, short_error
 
 FAR = 4.0  # errors: with forty architectures none is that far from its null by chance
 FEW = 256  # of 1024 pixels

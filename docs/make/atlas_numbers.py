@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from penchant.execution.devices import job_device
+from penchant.execution.job.devices import job_device
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 

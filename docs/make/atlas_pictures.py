@@ -10,7 +10,7 @@ import penchant
 from atlas_findings import quantities_of
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics import pictures
+from penchant_numerics.pictures import pictures
 from PIL import Image
 
 SHOWN = 6  # leading NADs of a card

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.metadata
 import inspect
@@ -58,16 +59,19 @@ def pages() -> dict[str, str]:
 
 
 def _numerics() -> str:
-    """The reference of the shared library: every module, by its docstrings."""
+    """The reference of the shared library: every module, by its docstrings, room by room."""
     lines = ["---", "search:", "  boost: 0.2", "---", "", GENERATED, "# penchant_numerics", ""]
     lines += [
         "The torch library that plugins share; it does not depend on the kernel. Each file has one"
     ]
-    lines += ["method and is named after it.", ""]
+    lines += ["method and is named after it; a room exports the names that others use.", ""]
     folder = DOCS.parent / "framework/penchant_numerics"
-    for path in sorted(folder.glob("*.py")):
-        if path.stem != "__init__":
-            lines += [f"::: penchant_numerics.{path.stem}", ""]
+    for room in sorted(folder.glob("*/__init__.py")):
+        about = ast.get_docstring(ast.parse(room.read_text())) or ""
+        lines += [f"## {room.parent.name}", "", about.partition("\n")[0], ""]
+        for path in sorted(room.parent.glob("*.py")):
+            if path.stem != "__init__":
+                lines += [f"::: penchant_numerics.{room.parent.name}.{path.stem}", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -3,12 +3,13 @@
 The fingerprint of a probe is a checksum of its module and of the modules of its own package and of
 `penchant_numerics` that these import: operators, numbers and the order of calls, without names,
 texts, errors, annotations and comments, so that a rename, a type or another message does not change
-it. Declarations and figures are left out, and so is the compilation of training steps, which is for
-accelerators: the gallery is measured on a CPU.
+it, nor a module that moves. Declarations and figures are left out, and so is the compilation of
+training steps, which is for accelerators: the gallery is measured on a CPU. Names that a room of
+the numerics exports are followed to their modules.
 
 `python docs/make/freshness.py` lists runs whose probe has changed. Where the numbers are the same
 all the same, `python docs/make/freshness.py --accept PROBE ...` measures the quick presets of these
-probes (`tests/golden.py`), and accepts today's code of those that give the stored numbers.
+probes (`tests/tools/golden.py`), and accepts today's code of those that give the stored numbers.
 """
 
 from __future__ import annotations
@@ -25,27 +26,33 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = ROOT / "docs/gallery/measured.json"
-GOLDEN = ROOT / "tests/golden.py"
+GOLDEN = ROOT / "tests/tools/golden.py"
 NUMERICS = ROOT / "framework/penchant_numerics"
-NOT_NUMERIC = ("declarations", "declarations.py", "figures", "figures.py", "compilation.py")
+NOT_NUMERIC = ("declarations.py", "figures.py", "compilation.py")
 TEXTS = ("name", "id", "attr", "arg", "module", "asname", "kind", "level", "type_comment")
 
 
 @functools.cache
 def fingerprint(probe: str) -> str:
     """Checksum of the numeric code of a probe, by its name."""
-    paths = sorted(ROOT.glob(f"plugins/*/src/*/probes/{probe.replace('-', '_')}.py"))
+    checksums = [checksum(path.read_text()) for path in modules(probe)]
+    return _digest("".join(sorted(checksums)))
+
+
+def modules(probe: str) -> set[Path]:
+    """The module of a probe, and those of its package and of the numerics that it needs."""
+    paths = sorted(ROOT.glob(f"plugins/*/src/*/{probe.replace('-', '_')}/probe.py"))
     if len(paths) != 1:
         raise SystemExit(f"expected one module of the probe {probe!r}, found {len(paths)}")
     package = paths[0].parent.parent
-    seen: dict[Path, str] = {}
+    seen: set[Path] = set()
     waiting = [paths[0]]
     while waiting:
         path = waiting.pop()
         if path not in seen:
-            seen[path] = checksum(path.read_text())
+            seen.add(path)
             waiting += [*_imported(path, package), *_imported(path, NUMERICS)]
-    return _digest("".join(sorted(seen.values())))
+    return seen
 
 
 @functools.cache
@@ -111,12 +118,28 @@ def _imported(path: Path, package: Path) -> tuple[Path, ...]:
             continue
         if node.module.split(".")[0] != package.name:
             continue
-        names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-        for name in names:
-            module = package.parent / (name.replace(".", "/") + ".py")
-            if module.is_file() and module.relative_to(package).parts[0] not in NOT_NUMERIC:
-                found.append(module)
+        for each in node.names:
+            found += _modules_of(node.module, each.name, package)
     return tuple(found)
+
+
+def _modules_of(source: str, name: str, package: Path) -> Iterator[Path]:
+    """Modules of the package that `from source import name` loads the name from."""
+    for dotted in (source, f"{source}.{name}"):
+        module = package.parent / (dotted.replace(".", "/") + ".py")
+        if module.is_file() and not _is_left_out(module.relative_to(package)):
+            yield module
+    exports = package.parent / source.replace(".", "/") / "__init__.py"
+    if exports.is_file():
+        for node in ast.walk(ast.parse(exports.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [each.name for each in node.names]
+                if name in names:
+                    yield from _modules_of(node.module, name, package)
+
+
+def _is_left_out(path: Path) -> bool:
+    return path.parts[0] == "declarations" or path.name in NOT_NUMERIC
 
 
 def _digest(text: str) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gather import gathered
-from penchant_numerics.differences import z_text
-from penchant_numerics.rounding import rounded
+from penchant.results.differences import z_text
+from penchant_numerics.statistics import rounded
 from verdicts import (
     CONTRADICTED,
     NOT_FEASIBLE,

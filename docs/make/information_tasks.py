@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from penchant_mine.numerics.information.families import FAMILIES, Setting
+from penchant_mine.shared.information.families import FAMILIES, Setting
 from penchant_mine.standalone import mutual_information
 
 SAMPLES = 1500

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from penchant_landscape.numerics.langevin import Density, langevin
-from penchant_landscape.numerics.learning_coefficient import Coefficient, learning_coefficient
+from penchant_landscape.learning_coefficient.langevin import Density, langevin
+from penchant_landscape.learning_coefficient.learning_coefficient import (
+    Coefficient,
+    learning_coefficient,
+)
 from scipy import stats
 from torch import Tensor
 

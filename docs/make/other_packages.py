@@ -16,9 +16,8 @@ from typing import Any
 import curvlinops
 import torch
 from nngeometry.gram import GramMatrix
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.curvature import GaussNewton, Hessian
+from penchant_numerics.layers import tangent_kernel
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 

@@ -22,9 +22,8 @@ from typing import Any
 
 import attrs
 from penchant import Quantity
-from penchant_numerics import significance
-from penchant_numerics.differences import Difference, z_text
-from penchant_numerics.rounding import rounded
+from penchant.results.differences import Difference, z_text
+from penchant_numerics.statistics import rounded, significance
 from penchant_report.pooling import Pooled, difference, paired_difference, pooled
 
 # What an error is the spread of: repetitions, whose number gives its degrees of freedom.

@@ -1,10 +1,10 @@
 """Spectra of known matrices by Lanczos, against all their eigenvalues (figure 15)."""
 
 import torch
-from penchant_numerics.lanczos_quadrature import quadrature
-from penchant_numerics.operators import Dense
-from penchant_numerics.pictures import BLUE, RED, Figure, captioned
-from penchant_numerics.spectral_density import log_density, spectral_density
+from penchant_numerics.linear_algebra import Dense, log_density, quadrature
+from penchant_numerics.linear_algebra.spectral_density import spectral_density
+from penchant_numerics.pictures import BLUE, RED, captioned
+from penchant_numerics.pictures.pictures import Figure
 
 EPSILON = 1e-5
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penchant.components.roles import Role
     from penchant.components.training import Training
     from penchant.errors import Error
-    from penchant.execution.context import Context
+    from penchant.execution.job.context import Context
     from penchant.probe_function import probe
     from penchant.results.quantities import Quantity
     from penchant.results.result import Result
@@ -51,7 +51,7 @@ __all__ = [
 _LATER = {
     "Architecture": "penchant.components.component",
     "Card": "penchant.components.card",
-    "Context": "penchant.execution.context",
+    "Context": "penchant.execution.job.context",
     "Dataset": "penchant.components.component",
     "Error": "penchant.errors",
     "Estimator": "penchant.components.component",

@@ -17,7 +17,7 @@ from penchant.components.options import option
 from penchant.errors import Error
 
 if TYPE_CHECKING:
-    from penchant.execution.context import Context
+    from penchant.execution.job.context import Context
     from penchant.results.quantities import Quantity
     from penchant.results.result import Result
     from penchant.results.tables import Table

@@ -9,7 +9,7 @@ import click
 from penchant.components.hookspecs import hookimpl
 from penchant.extras import extra, is_installed
 from penchant.plugins.discovery import Plugins
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 if TYPE_CHECKING:
     from penchant.experiments.jobs import Job

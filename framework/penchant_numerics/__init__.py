@@ -9,12 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penchant_numerics.gauss_newton import GaussNewton
-    from penchant_numerics.hessian import Hessian
+    from penchant_numerics.curvature import GaussNewton, Hessian
 
 __all__ = ["GaussNewton", "Hessian"]
 
-_LATER = {"GaussNewton": "penchant_numerics.gauss_newton", "Hessian": "penchant_numerics.hessian"}
+_LATER = {
+    "GaussNewton": "penchant_numerics.curvature.gauss_newton",
+    "Hessian": "penchant_numerics.curvature.hessian",
+}
 
 
 def __getattr__(name: str) -> Any:

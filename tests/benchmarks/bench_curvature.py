@@ -10,9 +10,9 @@ from collections.abc import Callable
 from importlib import metadata
 
 import torch
-from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-from penchant_curvature.numerics.linear_layers import coverage
-from penchant_numerics.gauss_newton import GaussNewton
+from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+from penchant_curvature.shared.linear_layers import coverage
+from penchant_numerics.curvature import GaussNewton
 from targets import at_most
 from torch import Tensor, nn
 

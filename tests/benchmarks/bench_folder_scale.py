@@ -24,10 +24,10 @@ import time
 from pathlib import Path
 
 import attrs
-from penchant.execution import maps
-from penchant.execution.context import Context
-from penchant.execution.mapping import Map
-from penchant.execution.tasks import Claim, Queue
+from penchant.execution.job.context import Context
+from penchant.execution.job.mapping import Map
+from penchant.execution.queue.tasks import Claim, Queue
+from penchant.execution.workers import maps
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 

@@ -8,12 +8,12 @@ import time
 import penchant
 import penchant_testing as testing
 import torch
-from penchant_gih.numerics.evolution import RESIDUALS, Flow, mixed_products
-from penchant_gih.numerics.geometry import Geometry
-from penchant_gih.numerics.gradients import probed_gradients
-from penchant_numerics.derivatives import first_output
-from penchant_numerics.ensembles import draw
-from penchant_numerics.safety import safe
+from penchant_gih.geometry_evolution.evolution import RESIDUALS, Flow, mixed_products
+from penchant_gih.shared.geometry import Geometry
+from penchant_gih.shared.gradients import probed_gradients
+from penchant_numerics.device import safe
+from penchant_numerics.inputs import first_output
+from penchant_numerics.training import draw
 from targets import at_most
 from torch.func import functional_call, jacfwd, jacrev
 

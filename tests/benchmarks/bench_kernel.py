@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from penchant.execution.attempts import run_job, store_result
-from penchant.execution.context import Context
+from penchant.execution.job.attempts import run_job, store_result
+from penchant.execution.job.context import Context
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery

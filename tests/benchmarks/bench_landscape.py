@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 import torch
-from penchant_landscape.numerics.langevin import Density, langevin
-from penchant_landscape.numerics.network_energy import NetworkEnergy
+from penchant_landscape.learning_coefficient.langevin import Density, langevin
+from penchant_landscape.shared.network_energy import NetworkEnergy
 from penchant_numerics.data import Samples
 from targets import at_least, at_most
 from torch import nn

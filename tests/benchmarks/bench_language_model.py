@@ -15,18 +15,17 @@ import time
 from collections.abc import Callable
 
 import torch
-from penchant_numerics.eigenpairs import lanczos_eigenpairs
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.sample_traces import sample_traces
-from penchant_numerics.sequence_columns import (
+from penchant_numerics.curvature import (
+    GaussNewton,
+    Hessian,
     gauss_newton_columns,
     loss_gradients,
     numbers_of,
-    sampled_outputs,
 )
-from penchant_numerics.spectral_density import quadrature
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.curvature.sample_traces import sample_traces
+from penchant_numerics.curvature.sequence_columns import sampled_outputs
+from penchant_numerics.layers import tangent_kernel
+from penchant_numerics.linear_algebra import lanczos_eigenpairs, quadrature
 from torch import Tensor, nn
 
 LIMIT = 8 * 2**30

@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 import penchant_testing as testing
 import torch
-from penchant_mine.numerics.information import kraskov as neighbours_of
-from penchant_mine.numerics.information.bounds import DonskerVaradhan
-from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
-from penchant_mine.numerics.information.statistics_stack import StatisticsStack
-from penchant_numerics import ensembles
+from penchant_mine.shared.information import kraskov as neighbours_of
+from penchant_mine.shared.information.bounds import DonskerVaradhan
+from penchant_mine.shared.information.stacked_training import Pairing, Recipe, split, train
+from penchant_mine.shared.information.statistics_stack import StatisticsStack
+from penchant_numerics.training import ensembles
 from targets import at_least, at_most
 from torch import Tensor, nn
 

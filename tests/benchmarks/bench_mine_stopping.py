@@ -17,9 +17,9 @@ from unittest import mock
 
 import penchant_testing as testing
 import torch
-from penchant_mine.numerics.information import stacked_training
-from penchant_mine.numerics.information.known_information import correlated_gaussians
-from penchant_numerics.estimates import Information
+from penchant_mine.shared.information import stacked_training
+from penchant_mine.shared.information.known_information import correlated_gaussians
+from penchant_numerics.roles import Information
 from targets import at_most
 from torch import Tensor
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from penchant_numerics.mixed import MixedDerivative
+from penchant_numerics.inputs import MixedDerivative
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jacfwd
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import penchant
 import penchant_testing as testing
 import torch
-from penchant_numerics.compilation import compiling
 from penchant_numerics.data import Samples
-from penchant_numerics.derivatives import finite_differences, input_gradients
-from penchant_numerics.ensembles import draw, drawing
-from penchant_numerics.trainer import Trainer
+from penchant_numerics.device import compiling
+from penchant_numerics.inputs import finite_differences, input_gradients
+from penchant_numerics.training import Trainer, draw
+from penchant_numerics.training.ensembles import drawing
 from targets import at_least
 from torch import nn
 

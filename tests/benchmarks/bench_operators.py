@@ -17,10 +17,9 @@ from importlib import metadata
 from typing import Any
 
 import torch
-from penchant_class_structure.numerics.class_means import cross_class_weights, mean_gradients
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_class_structure.shared.class_means import cross_class_weights, mean_gradients
+from penchant_numerics.curvature import GaussNewton, Hessian
+from penchant_numerics.layers import tangent_kernel
 from targets import at_least, at_most
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
@@ -232,7 +231,7 @@ def kernels(samples: int, width: int, rounds: int) -> None:
 
 def memory(samples: int) -> None:
     """Peak memory of a log spectrum of VGG11's Gauss-Newton matrix: a few steps are made, the basis has its full size and is touched."""
-    from penchant_numerics.lanczos import lanczos, random_starts
+    from penchant_numerics.linear_algebra.lanczos import lanczos, random_starts
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     G = GaussNewton(vgg11(), (normal(samples, 3, 32, 32), None))

@@ -180,7 +180,7 @@ def shard(folder):
 def finished(folder):
     """10,000 finished jobs are recognised, in seconds."""
     import penchant
-    from penchant.execution.attempts import store_result
+    from penchant.execution.job.attempts import store_result
     from penchant.execution.runner import run_experiment
     from penchant.experiments.experiment import build
     from penchant.plugins import discovery

@@ -12,13 +12,13 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from penchant_class_structure.numerics.class_scatter import (
+from penchant_class_structure.neural_collapse.class_scatter import (
     class_scatter,
     collapse_layers,
     disagreement,
 )
-from penchant_representations.numerics.layer_grams import layer_grams, layer_names
-from penchant_representations.numerics.minibatches import Comparison
+from penchant_representations.representation_similarity.layer_grams import layer_grams, layer_names
+from penchant_representations.representation_similarity.minibatches import Comparison
 from torch import Tensor, nn
 
 SAMPLES, LAYERS, WIDTH, ROUNDS = 2000, 20, 128, 2

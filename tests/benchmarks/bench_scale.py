@@ -18,7 +18,7 @@ import tomllib
 from pathlib import Path
 
 import penchant
-from penchant.execution.attempts import store_result
+from penchant.execution.job.attempts import store_result
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery

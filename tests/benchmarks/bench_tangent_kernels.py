@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.layers import tangent_kernel
 from targets import at_least, at_most
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap

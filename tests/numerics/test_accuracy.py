@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from penchant_numerics.chance import Accuracy, accuracy_of
+from penchant.execution.job.chance import Accuracy, accuracy_of
 from penchant_numerics.data import Samples
 from torch import nn
 

@@ -13,26 +13,28 @@ import warnings
 import penchant
 import pytest
 import torch
+from penchant_numerics.curvature import GaussNewton, Hessian, gauss_newton_spectrum
+from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_gram
+from penchant_numerics.curvature.hessian import residual
+from penchant_numerics.curvature.sample_traces import sample_traces
 from penchant_numerics.data import Samples
-from penchant_numerics.derivatives import finite_differences, first_output, input_gradients
-from penchant_numerics.eigenpairs import lanczos_eigenpairs, leading_pairs
-from penchant_numerics.ensembles import constructed, state_of
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.gauss_newton_gram import gauss_newton_gram, gauss_newton_spectrum
-from penchant_numerics.hessian import Hessian, residual
-from penchant_numerics.lanczos_quadrature import quadrature
-from penchant_numerics.layer_features import TangentFeatures
-from penchant_numerics.linearisation import Outputs, linearise
-from penchant_numerics.mixed import MixedDerivative
-from penchant_numerics.moments import SecondMoment
-from penchant_numerics.row_moments import gram, spectrum
-from penchant_numerics.safety import safe
-from penchant_numerics.sample_gradients import sample_gradients
-from penchant_numerics.stacked import OneByOne
-from penchant_numerics.stacked_training import Stacked, stack_networks
-from penchant_numerics.tangent_kernels import layer_kernels, sample_traces, tangent_kernel
-from penchant_numerics.tape import NotRecordableError
-from penchant_numerics.vectorisation import NotVectorisedWarning
+from penchant_numerics.device import safe
+from penchant_numerics.device.vectorisation import NotVectorisedWarning
+from penchant_numerics.inputs import (
+    MixedDerivative,
+    SecondMoment,
+    finite_differences,
+    first_output,
+    gram,
+    input_gradients,
+    spectrum,
+)
+from penchant_numerics.jacobians import NotRecordableError, Outputs, linearise
+from penchant_numerics.jacobians.sample_gradients import sample_gradients
+from penchant_numerics.layers import TangentFeatures, layer_kernels, tangent_kernel
+from penchant_numerics.linear_algebra import lanczos_eigenpairs, leading_pairs, quadrature
+from penchant_numerics.training import OneByOne, Stacked, constructed, state_of
+from penchant_numerics.training.stacked_training import stack_networks
 from torch import nn
 from torch.func import functional_call, grad, jvp
 from torch.nn import functional

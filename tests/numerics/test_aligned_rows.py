@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from penchant_numerics.aligned_rows import class_labels, count_aligned
+from penchant_numerics.data import class_labels, count_aligned
 
 
 def test_rows_are_counted_and_ids_compared():

@@ -9,15 +9,16 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import batched_training, memory
-from penchant_numerics.batched_training import (
+from penchant_numerics.data import Samples
+from penchant_numerics.device import memory
+from penchant_numerics.training import (
     Learner,
+    batched_training,
     map_trainings,
     shard_of,
     stacks,
     train_and_evaluate,
 )
-from penchant_numerics.data import Samples
 from torch import nn
 
 STEPS = {"steps": 3, "batch": 4, "learning_rate": 0.1}
@@ -120,7 +121,7 @@ def test_on_a_cpu_no_learner_is_made_before_its_turn():
         ({}, Dropping),
     ],
 )
-@pytest.mark.filterwarnings("default::penchant_numerics.vectorisation.NotVectorisedWarning")
+@pytest.mark.filterwarnings("default::penchant_numerics.device.vectorisation.NotVectorisedWarning")
 def test_what_cannot_be_stacked_is_trained_alone(recipe, make):
     with testing.emulated_device():
         context = Trains("emulated", make=lambda outputs: make(), **recipe)

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from penchant_numerics import linearisation, tape
-from penchant_numerics.compact_records import Positions, Shape, Signs
-from penchant_numerics.gauss_newton import GaussNewton
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.jacobians import linearisation, tape
+from penchant_numerics.jacobians.compact_records import Positions, Shape, Signs
 from torch import nn
 
 HOST = {"device": "cpu"}

@@ -7,11 +7,10 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import compilation
-from penchant_numerics.compilation import NotCompiledWarning, compiled, compiling
 from penchant_numerics.data import Samples
-from penchant_numerics.stacked_training import Stacked
-from penchant_numerics.trainer import Trainer
+from penchant_numerics.device import compilation, compiled, compiling
+from penchant_numerics.device.compilation import NotCompiledWarning
+from penchant_numerics.training import Stacked, Trainer
 from torch import nn
 
 CPU = torch.device("cpu")

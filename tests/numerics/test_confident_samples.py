@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from penchant_numerics.gauss_newton import GaussNewton, loss_factor_times, loss_hessian_times
-from penchant_numerics.gauss_newton_gram import gauss_newton_gram
+from penchant_numerics.curvature import GaussNewton, loss_factor_times
+from penchant_numerics.curvature.gauss_newton import loss_hessian_times
+from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_gram
 from torch import nn
 
 # 1 - p of 5e-9 and less: in single precision p is one

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_numerics import correlation
-from penchant_numerics.statistics import random_rotation, rotation_null
+from penchant_numerics.inputs import correlation
+from penchant_numerics.statistics import random_rotation
+from penchant_numerics.statistics.statistics import rotation_null
 
 
 def generator(seed=0):

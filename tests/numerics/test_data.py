@@ -63,7 +63,7 @@ def test_data_that_cannot_be_right_are_refused(train, message):
 
 def test_samples_on_a_device_are_summed_without_a_copy(monkeypatch):
     """A copy in double precision and its square need four times the memory of the dataset."""
-    from penchant_numerics import fingerprints
+    from penchant.execution.job import fingerprints
 
     values = torch.randn(50, 7, generator=torch.Generator().manual_seed(0))
     exact = values.numpy().astype(np.float64)

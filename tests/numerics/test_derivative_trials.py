@@ -5,8 +5,7 @@ import re
 import pytest
 import torch
 from outside_networks import made
-from penchant_numerics import derivative_trials
-from penchant_numerics.derivative_trials import KINK, SECOND, TRIALS
+from penchant_numerics.device import KINK, SECOND, TRIALS, derivative_trials
 from torch import nn
 
 

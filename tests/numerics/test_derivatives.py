@@ -2,16 +2,15 @@
 
 import pytest
 import torch
-from penchant_numerics.derivatives import (
-    Displaced,
-    central_differences,
+from penchant_numerics.inputs import (
+    SecondMoment,
     finite_differences,
     first_output,
     impulse_responses,
     input_gradients,
 )
-from penchant_numerics.ensembles import Ensemble, draw
-from penchant_numerics.moments import SecondMoment
+from penchant_numerics.inputs.derivatives import Displaced, central_differences
+from penchant_numerics.training import Ensemble, draw
 from penchant_testing import strict_devices
 from torch import nn
 

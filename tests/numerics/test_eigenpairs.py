@@ -4,15 +4,16 @@
 import numpy as np
 import pytest
 import torch
-from penchant_numerics.eigenpairs import (
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.linear_algebra import (
+    Applied,
+    Dense,
     block_krylov_pairs,
     exact_pairs,
     lanczos_eigenpairs,
     leading_pairs,
     subspace_iteration,
 )
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.operators import Applied, Dense
 from scipy.sparse.linalg import eigsh
 from torch import nn
 

@@ -3,7 +3,8 @@
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.ensembles import constructed, draw, draw_ahead, drawing, parameter_count
+from penchant_numerics.training import constructed, draw, draw_ahead, parameter_count
+from penchant_numerics.training.ensembles import drawing
 from torch import nn
 
 
@@ -181,7 +182,7 @@ def test_networks_with_a_draw_that_torch_does_not_see_are_constructed():
 
 
 def test_what_a_drawing_thread_raises_is_raised(monkeypatch):
-    from penchant_numerics import ensembles
+    from penchant_numerics.training import ensembles
 
     def broken(*anything):
         raise RuntimeError("no numbers left")
@@ -206,7 +207,7 @@ def test_a_network_that_is_built_seeds_no_other_device():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here memory can be page-locked")
 def test_only_small_stacks_are_drawn_in_page_locked_memory(monkeypatch):
     """Without a GPU torch refuses to lock memory, which shows where it is tried."""
-    from penchant_numerics import ensembles
+    from penchant_numerics.training import ensembles
 
     architecture = Drawn(convolutional)
     expected = draw(architecture, range(3)).state

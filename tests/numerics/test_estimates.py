@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 import torch
-from penchant_numerics.estimates import Directions, Information, LayerCurvature
-from penchant_numerics.operators import Dense
+from penchant_numerics.linear_algebra import Dense
+from penchant_numerics.roles import Directions, Information, LayerCurvature
 
 
 def directions(**more):

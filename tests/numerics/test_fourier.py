@@ -5,7 +5,7 @@ import math
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import fourier
+from penchant_numerics.inputs import fourier
 
 CPU = {"device": "cpu", "dtype": torch.float64}
 SHAPES = [

@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 import torch
-from penchant_numerics import kernel_alignment
-from penchant_numerics.kernel_alignment import CENTRINGS, centre, cka, eigenfunctions
-from penchant_numerics.tangent_kernels import effective_rank, tangent_kernel, trace_ratios
+from penchant_numerics.inputs import effective_rank
+from penchant_numerics.layers import centre, eigenfunctions, kernel_alignment, tangent_kernel
+from penchant_numerics.layers.kernel_alignment import CENTRINGS, cka
+from penchant_numerics.linear_algebra import trace_ratios
 from torch import nn
 
 SAMPLES, OUTPUTS = 9, 3

@@ -5,7 +5,8 @@ import warnings
 import penchant
 import pytest
 import torch
-from penchant_numerics.tangent_kernels import layer_routes, tangent_kernel
+from penchant_numerics.layers import tangent_kernel
+from penchant_numerics.layers.tangent_kernels import layer_routes
 from torch import nn
 from torch.func import functional_call, jacrev
 from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from penchant_numerics.lanczos import lanczos, random_starts
-from penchant_numerics.operators import Dense
+from penchant_numerics.linear_algebra import Dense
+from penchant_numerics.linear_algebra.lanczos import lanczos, random_starts
 from penchant_testing.emulated_device import emulated_device
 
 

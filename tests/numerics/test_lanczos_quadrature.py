@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from penchant_numerics.lanczos_quadrature import exact_quadrature, quadrature
-from penchant_numerics.operators import Dense
+from penchant_numerics.linear_algebra import Dense, exact_quadrature, quadrature
 
 
 def generator(seed=0):

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from penchant_numerics.ensembles import constructed
-from penchant_numerics.layer_features import Factored, Rows, TangentFeatures
+from penchant_numerics.layers import Factored, TangentFeatures
+from penchant_numerics.layers.layer_features import Rows
+from penchant_numerics.training import constructed
 from torch import nn
 from torch.func import functional_call, jacrev
 

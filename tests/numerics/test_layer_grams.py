@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 import torch
-from penchant_numerics.layer_features import Factored, Rows
-from penchant_numerics.layer_grams import (
+from penchant_numerics.layers import Factored
+from penchant_numerics.layers.layer_features import Rows
+from penchant_numerics.layers.layer_grams import (
     LayerSize,
     add_gram,
     mirror,

@@ -1,8 +1,8 @@
 """How layers are used: is the first axis the sample, at how many positions."""
 
 import torch
-from penchant_numerics import layer_uses
-from penchant_numerics.linearisation import Outputs
+from penchant_numerics.jacobians import Outputs
+from penchant_numerics.layers import layer_uses
 from torch import nn
 
 

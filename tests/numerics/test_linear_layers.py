@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from penchant_numerics.linear_layers import (
+from penchant_numerics.layers import (
     error_positions,
     input_positions,
     is_gradient,

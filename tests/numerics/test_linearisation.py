@@ -3,16 +3,16 @@
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import memory
-from penchant_numerics.ensembles import constructed
-from penchant_numerics.linearisation import (
+from penchant_numerics.device import memory
+from penchant_numerics.jacobians import (
     NoForwardDerivativeError,
     Outputs,
     any_direction,
     dual_pass,
     linearise,
-    saved_bytes,
 )
+from penchant_numerics.jacobians.linearisation import saved_bytes
+from penchant_numerics.training import constructed
 from torch import nn
 from torch.func import functional_call, jacrev
 from torch.nn import functional

@@ -4,12 +4,10 @@ import penchant
 import pytest
 import torch
 from penchant.components.training import Training
+from penchant_numerics.curvature import GaussNewton, Hessian, OwnGaussNewton, loss_function
+from penchant_numerics.curvature.losses import binary_cross_entropy, own_loss
 from penchant_numerics.data import Samples
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.losses import OwnGaussNewton, binary_cross_entropy, own_loss
-from penchant_numerics.stacked_training import Stacked
-from penchant_numerics.trainer import Trainer, loss_function
+from penchant_numerics.training import Stacked, Trainer
 from torch import nn
 from torch.nn import functional
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from penchant_numerics import kernel_blocks, memory
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.device import memory
+from penchant_numerics.layers import kernel_blocks, tangent_kernel
 
 # what cuDNN, cuBLAS, cuSOLVER and the driver say where memory is short
 SHORTAGES = [

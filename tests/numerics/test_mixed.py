@@ -6,9 +6,9 @@ import math
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.derivatives import first_output
-from penchant_numerics.mixed import MixedDerivative, find_layers
-from penchant_numerics.safety import safe
+from penchant_numerics.device import safe
+from penchant_numerics.inputs import MixedDerivative, first_output
+from penchant_numerics.inputs.mixed_factors import find_layers
 from torch import nn
 from torch.func import functional_call, grad, jacfwd, jacrev
 

@@ -4,8 +4,7 @@ import doctest
 
 import pytest
 import torch
-from penchant_numerics import modules
-from penchant_numerics.modules import Modules
+from penchant_numerics.jacobians import Modules, modules
 from torch import nn
 
 

@@ -4,14 +4,14 @@ import math
 
 import pytest
 import torch
-from penchant_numerics.moments import (
+from penchant_numerics.inputs import (
     GroupedMoment,
     SecondMoment,
-    descending_eigh,
     directions_of,
     effective_rank,
     isotropic_spectra,
 )
+from penchant_numerics.linear_algebra import descending_eigh
 
 
 def rows(count=100, size=7, seed=0):

@@ -3,7 +3,7 @@
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import noise
+from penchant_numerics.inputs import noise
 
 CPU = torch.device("cpu")
 

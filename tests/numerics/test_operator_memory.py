@@ -12,8 +12,8 @@ import ctypes, gc, json, sys
 from pathlib import Path
 import torch
 from torch import nn
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.curvature import Hessian
 
 gc.freeze()  # looking through all of torch again and again would take longer than the rest
 torch.set_num_threads(1)

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 import torch
-from penchant_numerics import operators
-from penchant_numerics.operators import Dense, LowRank, Operator, Restricted, Sum, from_scipy
+from penchant_numerics.linear_algebra import Dense, Operator, Restricted, operators
+from penchant_numerics.linear_algebra.operators import LowRank, Sum, from_scipy
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 

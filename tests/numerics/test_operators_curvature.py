@@ -5,10 +5,9 @@ import functools
 
 import pytest
 import torch
-from penchant_numerics.determinism import NotDeterministicError
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian, residual
-from penchant_numerics.trainer import loss_function
+from penchant_numerics.curvature import GaussNewton, Hessian, loss_function
+from penchant_numerics.curvature.hessian import residual
+from penchant_numerics.device.determinism import NotDeterministicError
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from penchant_numerics.parameters import Layout, Unchanged, select, trainable_names
+from penchant_numerics.jacobians import Layout, Unchanged, select, trainable_names
 from torch import nn
 
 

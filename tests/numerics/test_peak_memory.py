@@ -1,11 +1,9 @@
 """Live bytes: what a computation holds, and held at most."""
 
 import torch
-from penchant_numerics import memory
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.peak_memory import LiveBytes
-from penchant_numerics.sample_bytes import fitting_batch, pass_bytes
+from penchant_numerics.curvature import GaussNewton, Hessian
+from penchant_numerics.device import LiveBytes, fitting_batch, memory
+from penchant_numerics.device.sample_bytes import pass_bytes
 from penchant_testing import emulated_device
 from torch import nn
 

@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from penchant_numerics import pictures
-from penchant_numerics.pictures import Beside, Curve
+from penchant_numerics.pictures import Beside, Curve, pictures
 
 
 def images(figure):

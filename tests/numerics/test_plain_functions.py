@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from penchant_numerics.plain_functions import PlainFunctions
-from penchant_numerics.safety import plain_kernels, safe
+from penchant_numerics.device import plain_kernels, safe
+from penchant_numerics.device.plain_functions import PlainFunctions
 from torch import nn
 from torch.func import functional_call, grad, jvp
 from torch.nn import functional

@@ -5,8 +5,9 @@ import math
 
 import pytest
 import torch
-from penchant_numerics import pooling_filters, shapes
-from penchant_numerics.pooling_filters import PREFILTERS, response, taps
+from penchant_numerics.data import shapes
+from penchant_numerics.inputs import pooling_filters
+from penchant_numerics.inputs.pooling_filters import PREFILTERS, response, taps
 
 
 @pytest.mark.parametrize("module", [pooling_filters, shapes])

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from penchant_numerics import memory, row_moments
-from penchant_numerics.estimates import Directions
-from penchant_numerics.moments import GroupedMoment, directions_of
-from penchant_numerics.peak_memory import LiveBytes
+from penchant_numerics.device import LiveBytes, memory
+from penchant_numerics.inputs import GroupedMoment, directions_of, row_moments
+from penchant_numerics.roles import Directions
 
 HOST = {"device": "cpu", "dtype": torch.float64}
 

@@ -6,12 +6,11 @@ import math
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import memory
-from penchant_numerics.derivatives import first_output
-from penchant_numerics.ensembles import constructed, state_of
-from penchant_numerics.mixed import MixedDerivative
-from penchant_numerics.safety import PlainKernels, plain_kernels, safe
-from penchant_numerics.streamed import ArraySource, StreamedInputs
+from penchant_numerics.data.streamed import ArraySource, StreamedInputs
+from penchant_numerics.device import memory, plain_kernels, safe
+from penchant_numerics.device.safety import PlainKernels
+from penchant_numerics.inputs import MixedDerivative, first_output
+from penchant_numerics.training import constructed, state_of
 from torch import nn
 from torch.func import functional_call, grad, jacfwd, jvp, vmap
 from torch.nn import functional

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from penchant_numerics import sample_gradients
-from penchant_numerics.linearisation import Outputs
-from penchant_numerics.vectorisation import NotVectorisedWarning
+from penchant_numerics.device.vectorisation import NotVectorisedWarning
+from penchant_numerics.jacobians import Outputs, sample_gradients
 from torch import nn
 
 

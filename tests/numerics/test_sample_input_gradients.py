@@ -5,12 +5,8 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.sample_input_gradients import (
-    directions_of_gradients,
-    sample_input_gradients,
-    scrambled_phases,
-    shuffled_pixels,
-)
+from penchant_numerics.inputs import directions_of_gradients, scrambled_phases, shuffled_pixels
+from penchant_numerics.inputs.sample_input_gradients import sample_input_gradients
 from torch import nn
 
 G = torch.Generator().manual_seed(0)

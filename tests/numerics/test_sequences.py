@@ -4,21 +4,28 @@ import math
 
 import pytest
 import torch
-from penchant_numerics.data import Samples
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.gauss_newton_gram import gauss_newton_gram, gauss_newton_spectrum
-from penchant_numerics.hessian import Hessian, residual
-from penchant_numerics.sample_traces import sample_traces
-from penchant_numerics.sequence_columns import (
+from penchant_numerics.curvature import (
+    GaussNewton,
+    Hessian,
     gauss_newton_columns,
+    gauss_newton_spectrum,
+    loss_function,
     loss_gradients,
     numbers_of,
-    sampled_labels,
-    sampled_outputs,
 )
-from penchant_numerics.sequences import IGNORED, as_rows, contributions_to_mean, positions_counted
-from penchant_numerics.tangent_kernels import layer_kernels, tangent_kernel
-from penchant_numerics.trainer import Trainer, evaluate, loss_function, predictions
+from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_gram
+from penchant_numerics.curvature.hessian import residual
+from penchant_numerics.curvature.sample_traces import sample_traces
+from penchant_numerics.curvature.sequence_columns import sampled_labels, sampled_outputs
+from penchant_numerics.data import (
+    IGNORED,
+    Samples,
+    as_rows,
+    contributions_to_mean,
+    positions_counted,
+)
+from penchant_numerics.layers import layer_kernels, tangent_kernel
+from penchant_numerics.training import Trainer, evaluate, predictions
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import significance_calibration as calibration
 from penchant import Quantity
-from penchant_numerics import significance, skewed_means, statistics
+from penchant_numerics.statistics import significance, skewed_means, statistics
 from scipy import special, stats
 
 SIMULATIONS = 2000  # of a kind that is quick

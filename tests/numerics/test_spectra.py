@@ -5,9 +5,7 @@ import math
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import spectra
-from penchant_numerics.operators import Dense
-from penchant_numerics.spectral_density import exact_quadrature, quadrature
+from penchant_numerics.linear_algebra import Dense, exact_quadrature, quadrature, spectra
 
 
 def generator(seed=0):

@@ -3,16 +3,17 @@
 
 import pytest
 import torch
-from penchant_numerics.eigenpairs import lanczos_eigenpairs
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.lanczos import lanczos
-from penchant_numerics.operators import Dense, LowRank
-from penchant_numerics.spectral_density import (
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.linear_algebra import (
+    Dense,
     exact_quadrature,
+    lanczos_eigenpairs,
     log_density,
     quadrature,
-    spectral_density,
 )
+from penchant_numerics.linear_algebra.lanczos import lanczos
+from penchant_numerics.linear_algebra.operators import LowRank
+from penchant_numerics.linear_algebra.spectral_density import spectral_density
 from torch import nn
 
 SIZE = 600  # of the spiked matrix

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import precision
-from penchant_numerics import stacked as side
-from penchant_numerics.data import Samples
-from penchant_numerics.stacked_training import step_bytes
-from penchant_numerics.streamed import stream
+from penchant_numerics.data import Samples, stream
+from penchant_numerics.device import precision
+from penchant_numerics.training import stacked as side
+from penchant_numerics.training.stacked_training import step_bytes
 from torch import nn
 
 COUNT, SAMPLES = 3, 14

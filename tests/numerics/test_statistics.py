@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_numerics import statistics
+from penchant_numerics.statistics import statistics
 from scipy import stats
 
 

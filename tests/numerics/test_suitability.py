@@ -3,8 +3,7 @@
 import pytest
 import torch
 from outside_networks import HOSTILE, made
-from penchant_numerics import suitability
-from penchant_numerics.suitability import UnsuitableNetworkError
+from penchant_numerics.device import UnsuitableNetworkError, suitability
 from torch import nn
 
 KINDS = {

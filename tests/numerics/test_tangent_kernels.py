@@ -5,16 +5,12 @@ import functools
 
 import pytest
 import torch
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.peak_memory import LiveBytes
-from penchant_numerics.tangent_kernels import (
-    gauss_newton_spectrum,
-    layer_kernels,
-    layer_routes,
-    sample_traces,
-    tangent_kernel,
-)
-from penchant_numerics.vectorisation import NotVectorisedWarning
+from penchant_numerics.curvature import GaussNewton, gauss_newton_spectrum
+from penchant_numerics.curvature.sample_traces import sample_traces
+from penchant_numerics.device import LiveBytes
+from penchant_numerics.device.vectorisation import NotVectorisedWarning
+from penchant_numerics.layers import layer_kernels, tangent_kernel
+from penchant_numerics.layers.tangent_kernels import layer_routes
 from torch import nn
 from torch.func import functional_call, jacrev
 

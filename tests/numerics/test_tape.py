@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from penchant_numerics.tape import NotRecordableError, Tape
+from penchant_numerics.jacobians import NotRecordableError
+from penchant_numerics.jacobians.tape import Tape
 
 DOUBLE = {"device": "cpu", "dtype": torch.float64}
 

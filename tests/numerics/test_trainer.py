@@ -6,8 +6,10 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant_numerics.curvature import loss_function
 from penchant_numerics.data import Samples
-from penchant_numerics.trainer import Trainer, decay, evaluate, loss_function, outputs, seed_device
+from penchant_numerics.training import Trainer, decay, evaluate, outputs
+from penchant_numerics.training.trainer import seed_device
 from torch import nn
 
 
@@ -194,7 +196,7 @@ def test_a_hundred_steps_wait_for_the_device_at_most_three_times():
 
 @pytest.mark.parametrize("later", [1, 7, 50])
 def test_when_losses_are_read_changes_nothing_but_when_they_are_told(monkeypatch, later):
-    from penchant_numerics import trainer as module
+    from penchant_numerics.training import trainer as module
 
     monkeypatch.setattr(module, "READ_EVERY", {"cpu": later})
     told, after = [], []
@@ -210,7 +212,7 @@ def test_when_losses_are_read_changes_nothing_but_when_they_are_told(monkeypatch
 
 
 def test_a_state_between_readings_has_every_loss_in_it(monkeypatch):
-    from penchant_numerics import trainer as module
+    from penchant_numerics.training import trainer as module
 
     states = []
     for later in (1, 50):
@@ -223,7 +225,7 @@ def test_a_state_between_readings_has_every_loss_in_it(monkeypatch):
 
 
 def test_divergence_is_told_with_its_own_step(monkeypatch):
-    from penchant_numerics import trainer as module
+    from penchant_numerics.training import trainer as module
 
     texts = []
     for later in (1, 50):
@@ -237,7 +239,7 @@ def test_divergence_is_told_with_its_own_step(monkeypatch):
 
 
 def test_bfloat16_training_computes_forward_passes_in_few_bits():
-    from penchant_numerics import precision
+    from penchant_numerics.device import precision
 
     single, half, tf32 = (_followed("cpu", steps=20) for _ in range(3))
     single.run()

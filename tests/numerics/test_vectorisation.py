@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from penchant_numerics import batched_training, sample_gradients, sample_traces
+from penchant_numerics.curvature import sample_traces
 from penchant_numerics.data import Samples
-from penchant_numerics.layer_features import TangentFeatures
-from penchant_numerics.linearisation import Outputs
-from penchant_numerics.tangent_kernels import tangent_kernel
-from penchant_numerics.vectorisation import NotVectorisedWarning
+from penchant_numerics.device.vectorisation import NotVectorisedWarning
+from penchant_numerics.jacobians import Outputs, sample_gradients
+from penchant_numerics.layers import TangentFeatures, tangent_kernel
+from penchant_numerics.training import batched_training
 from torch import nn
 
 NO_RULE = RuntimeError("Batching rule not implemented for aten::lstm.input\nmore lines")
@@ -63,7 +63,9 @@ ROUTES = {
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("error", NOT_FOR_IT, ids=lambda error: type(error).__name__)
-@pytest.mark.filterwarnings("ignore::penchant_numerics.memory.MemoryWarning")  # blocks are halved
+@pytest.mark.filterwarnings(
+    "ignore::penchant_numerics.device.memory.MemoryWarning"
+)  # blocks are halved
 def test_a_lack_of_memory_or_a_failed_device_is_raised(monkeypatch, route, error):
     compute, owner, name = ROUTES[route]
     network, x = normed(), normal(5, 3)

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def made():
-    path = Path(__file__).parents[1] / "error_table.py"
+    path = Path(__file__).parents[1] / "tools" / "error_table.py"
     spec = importlib.util.spec_from_file_location("error_table", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -339,7 +339,7 @@ def double(x: int) -> int:
 
 def test_fingerprints_hold_numerics(made):
     freshness = made["freshness"]
-    probe = ROOT / "plugins/penchant-nad/src/penchant_nad/probes/nad.py"
+    probe = ROOT / "plugins/penchant-nad/src/penchant_nad/nad/probe.py"
     assert freshness._imported(probe, freshness.NUMERICS)
 
 

@@ -10,10 +10,10 @@ import torch
 
 pytest.importorskip("penchant_huggingface", reason="penchant-huggingface is missing")
 
-from penchant_curvature.numerics.linear_layers import coverage
+from penchant_curvature.shared.linear_layers import coverage
 from penchant_huggingface.architectures.huggingface import build
 from penchant_huggingface.declarations import HuggingFace
-from penchant_numerics.sequence_columns import gauss_newton_columns, numbers_of
+from penchant_numerics.curvature import gauss_newton_columns, numbers_of
 from torch import nn
 
 TOKENS, POSITIONS = 23, 6

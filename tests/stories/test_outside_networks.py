@@ -1,4 +1,4 @@
-"""A part of `tests/outside_networks.py`: networks from outside are right, or refused in a sentence."""
+"""A part of `tests/tools/outside_networks.py`: networks from outside are right, or refused in a sentence."""
 
 import re
 

@@ -125,8 +125,8 @@ def test_proxies_of_sequences_have_an_error_over_sequences(text):
 
 def test_proxies_of_sequences_are_compared_by_labels_that_are_drawn(text, monkeypatch):
     for module in (
-        "penchant_curvature.shared.layer_comparison",
-        "penchant_numerics.sequence_columns",
+        "penchant_curvature.curvature_proxies.layer_comparison",
+        "penchant_numerics.curvature.sequence_columns",
     ):
         monkeypatch.setattr(f"{module}.MOST_OUTPUTS", 1)
     drawn = curvature_of(text, per_class=12)

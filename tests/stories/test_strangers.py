@@ -169,7 +169,7 @@ def drawn(folder, content):
 HOSTILE_SVG = (
     "<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'><script>alert(1)</script></svg>"
 )
-DRAWS = "penchant_example.figures.output_spread:draw"
+DRAWS = "penchant_example.output_spread.figures:draw"
 RESULT = f"jobs/{JOB}/result.json"
 RUN_FOLDERS = {
     "figures name a module": lambda sent: changed(sent, figures="canary:draw"),

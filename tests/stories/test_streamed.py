@@ -5,12 +5,11 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.data import Data, Samples, as_data
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.moments import SecondMoment
-from penchant_numerics.streamed import StreamedInputs, stream
-from penchant_numerics.trainer import Trainer, evaluate
+from penchant_numerics.curvature import GaussNewton, Hessian
+from penchant_numerics.data import Data, Samples, as_data, stream
+from penchant_numerics.data.streamed import StreamedInputs
+from penchant_numerics.inputs import SecondMoment
+from penchant_numerics.training import Trainer, evaluate
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 

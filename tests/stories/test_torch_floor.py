@@ -21,7 +21,7 @@ def test_every_name_of_torch_exists_in_the_oldest_version_that_is_declared(folde
     missing = {name: path for name, path in used.items() if name not in names}
     assert not missing, (
         f"torch {floor}, the oldest that {folder.name} declares, is not known to have these names: "
-        "raise the floor, or run tests/torch_floor.py on its wheel"
+        "raise the floor, or run tests/tools/torch_floor.py on its wheel"
     )
 
 

@@ -12,7 +12,7 @@ class Serial(Executor):
     """Runs everything in this process, one thing after another."""
 
     name = "serial"
-    target = "penchant.execution.executors:Serial"
+    target = "penchant.execution.workers.executors:Serial"
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class Processes(Executor):
     """Spreads jobs and shards over worker processes of this machine, one device each."""
 
     name = "processes"
-    target = "penchant.execution.processes:Processes"
+    target = "penchant.execution.workers.processes:Processes"
 
 
 @hookimpl

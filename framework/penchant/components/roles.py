@@ -1,7 +1,7 @@
 """Roles: how every estimator of a role is called.
 
 A role is a function without a body. This module names roles, never plugins; the type that an
-estimator of a role returns is in `penchant_numerics.estimates`.
+estimator of a role returns is in `penchant_numerics.roles.estimates`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from penchant.errors import Error
 
 if TYPE_CHECKING:
     from penchant_numerics.data import Samples
-    from penchant_numerics.estimates import Directions, Information, LayerCurvature
-    from penchant_numerics.estimator_context import EstimatorContext
+    from penchant_numerics.roles import Directions, EstimatorContext, Information, LayerCurvature
     from torch import Tensor, nn
 
 T = TypeVar("T")  # what an estimator of a role returns
-# What estimators of shared roles return, in `penchant_numerics.estimates`.
+# What estimators of shared roles return, in `penchant_numerics.roles.estimates`.
 _ANSWERS = {"directions": "Directions", "mutual-information": "Information"}
 
 
@@ -50,13 +49,13 @@ class Role(Generic[T]):
         """Refuse an answer of this estimator that has another type than a shared role promises."""
         if self is curvature:
             wrong = [each for each in _known_layers(answer) if not hasattr(type(each), "matvec")]
-            expected = "a dict from layer names to penchant_numerics.estimates.LayerCurvature"
+            expected = "a dict from layer names to penchant_numerics.roles.estimates.LayerCurvature"
         elif self is SHARED.get(self.name):
-            from penchant_numerics import estimates
+            from penchant_numerics.roles import estimates
 
             name = _ANSWERS[self.name]
             wrong = [] if isinstance(answer, getattr(estimates, name)) else [answer]
-            expected = f"a penchant_numerics.estimates.{name}"
+            expected = f"a penchant_numerics.roles.estimates.{name}"
         else:
             return
         if wrong:
@@ -75,7 +74,7 @@ def _known_layers(answer: object) -> list[object]:
 def directions(options: Component, context: EstimatorContext, *, networks: int) -> Directions:
     """The directions of its input that an architecture prefers, from `networks` networks.
 
-    Returns a `penchant_numerics.estimates.Directions`: a symmetric second moment over the input or
+    Returns a `penchant_numerics.roles.Directions`: a symmetric second moment over the input or
     its leading pairs, with the number of networks, the standard error of the trace, and squared
     norms where there is one vector per network.
     """
@@ -87,7 +86,7 @@ def curvature(
 ) -> Mapping[str, LayerCurvature]:
     """Curvature of the loss of `network` on the samples `data` (inputs, labels), layer by layer.
 
-    Returns `{layer name: penchant_numerics.estimates.LayerCurvature}`: an operator with matvec,
+    Returns `{layer name: penchant_numerics.roles.LayerCurvature}`: an operator with matvec,
     trace, Frobenius distance and eigenvalues.
     """
 
@@ -98,7 +97,7 @@ def mutual_information(
 ) -> Information:
     """Mutual information, in nats, between paired samples `x` and `z` (rows are pairs).
 
-    Returns a `penchant_numerics.estimates.Information`: a value on held-out samples, its standard
+    Returns a `penchant_numerics.roles.Information`: a value on held-out samples, its standard
     error, the training value, the null from shuffled pairs, warnings.
     """
 

@@ -1,4 +1,4 @@
-"""How networks are trained; `penchant_numerics.trainer` follows this recipe."""
+"""How networks are trained; `penchant_numerics.training.trainer` follows this recipe."""
 
 from __future__ import annotations
 

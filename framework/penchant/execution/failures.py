@@ -45,7 +45,7 @@ def failure_of(problem: BaseException, component: type[Component]) -> Failure:
 def authors_line(problem: BaseException, target: Any) -> str:
     """The last line of the package, or script, of a function on the way to an error.
 
-    Such as "probes/sharpness.py:19"; empty where the error came from elsewhere.
+    Such as "sharpness/probe.py:19"; empty where the error came from elsewhere.
     """
     if isinstance(target, str):
         module = target.partition(":")[0]

@@ -22,27 +22,32 @@ from penchant.components.builtin import Processes, Serial
 from penchant.components.component import Executor
 from penchant.components.targets import resolve
 from penchant.errors import Error
-from penchant.execution.attempts import REDUCED
-from penchant.execution.devices import default_workers, job_device
-from penchant.execution.engines import Engine, Order, Server
-from penchant.execution.environment import environment
-from penchant.execution.executors import Team
-from penchant.execution.folders import (
+from penchant.execution.job.attempts import REDUCED
+from penchant.execution.job.devices import default_workers, job_device
+from penchant.execution.job.environment import environment
+from penchant.execution.job.loading import check_files, fetch
+from penchant.execution.platform import check_torch
+from penchant.execution.queue.folders import (
     check_local,
     joined,
     move_aside,
     still_to_do,
     write_experiment,
 )
-from penchant.execution.limits import TerminatedError, attempt_noted, ended_its_command, raising
-from penchant.execution.loading import check_files, fetch
-from penchant.execution.locks import PAUSE
-from penchant.execution.platform import check_torch
-from penchant.execution.processes import start_server
-from penchant.execution.progress import Follower, Message, watching
+from penchant.execution.queue.limits import (
+    TerminatedError,
+    attempt_noted,
+    ended_its_command,
+    raising,
+)
+from penchant.execution.queue.locks import PAUSE
+from penchant.execution.queue.progress import Follower, Message, watching
+from penchant.execution.queue.tasks import Queue
 from penchant.execution.selection import selected
-from penchant.execution.tasks import Queue
-from penchant.execution.worker import Assignment, work
+from penchant.execution.workers.engines import Engine, Order, Server
+from penchant.execution.workers.executors import Team
+from penchant.execution.workers.processes import start_server
+from penchant.execution.workers.worker import Assignment, work
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.experiments.settings import Settings

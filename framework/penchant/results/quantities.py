@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 from attrs.converters import optional
 from penchant.errors import Error
+from penchant.results.differences import Difference, against_null, null_df, z_text
 from penchant.results.files import host_array
-from penchant_numerics.differences import Difference, against_null, null_df, z_text
-from penchant_numerics.rounding import p_text, rounded, short_error
+from penchant_numerics.statistics import p_text, rounded, short_error
 
 # The fields of a quantity that are numbers, but for the count.
 NUMBERS = ("value", "stderr", "null", "null_spread", "null_stderr", "df", "p")
@@ -31,8 +31,7 @@ def _number(value: Any) -> float:
 
 def skewed_p(values: Any, null: float | None, *, multiplicative: bool = False) -> float | None:
     """The p-value of repetitions where it is not that of Student's t."""
-    from penchant_numerics import significance
-    from penchant_numerics.statistics import mean_and_stderr
+    from penchant_numerics.statistics import mean_and_stderr, significance
 
     # Numbers that are missing have none.
     if null is None or any(map(math.isnan, values)):
@@ -105,7 +104,7 @@ class Quantity:
         >>> print(Quantity.of([1.0, 3.0], over="networks", null=0.0))
         2.0 ± 1.0 (null 0)
         """
-        from penchant_numerics import statistics
+        from penchant_numerics.statistics import statistics
 
         array = host_array(values).astype(float).ravel()
         count = len(array)
@@ -159,7 +158,7 @@ class Quantity:
     @property
     def is_significant(self) -> bool:
         """Does the value differ from its null at the 1 % level, as a single comparison?"""
-        from penchant_numerics.significance import is_significant
+        from penchant_numerics.statistics import is_significant
 
         return is_significant(self.null_p_value)
 

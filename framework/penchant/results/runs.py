@@ -16,7 +16,7 @@ from penchant.results.inside import inside
 from penchant.results.job_folder import JobFolder
 from penchant.results.records import JobEntry, RunRecord
 from penchant.results.result import Result
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 SECONDS_BETWEEN_WRITES = 3.0
 LEAST_PAUSE = 20.0  # times what a write took: of many jobs it takes long

@@ -238,7 +238,7 @@ class Table:
         0.62 ± 0.24 (null 0.5)
         """
         import numpy as np
-        from penchant_numerics import statistics
+        from penchant_numerics.statistics import statistics
 
         positions = self._positions(*over)
         if len(over) == 2:
@@ -336,7 +336,7 @@ class Table:
     def _skewed_p(self, position: int, null: float | None) -> Array | None:
         """P-values of means over an axis; None where Student's t gives all of them."""
         import numpy as np
-        from penchant_numerics.significance import mean_p_value
+        from penchant_numerics.statistics import mean_p_value
 
         values = np.moveaxis(self.values, position, -1)
         repetitions = values.reshape(-1, values.shape[-1]).astype(float)
@@ -348,7 +348,7 @@ class Table:
     def _beside(self, control: Table, difference: Table) -> Table:
         """These means beside those of a control, given the means of their differences."""
         import numpy as np
-        from penchant_numerics.significance import p_value
+        from penchant_numerics.statistics import p_value
 
         triples = zip(
             *(

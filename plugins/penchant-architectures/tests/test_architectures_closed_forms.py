@@ -9,7 +9,7 @@ import penchant_architectures
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import ensembles
+from penchant_numerics.training import ensembles
 from torch.func import functional_call, grad, jacfwd, vmap
 
 

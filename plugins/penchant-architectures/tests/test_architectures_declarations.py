@@ -6,7 +6,7 @@ import penchant_architectures
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import ensembles
+from penchant_numerics.training import ensembles
 
 COMPONENTS = {each.name: each for each in penchant_architectures.penchant_architectures()}
 

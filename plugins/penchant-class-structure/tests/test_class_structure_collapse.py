@@ -9,21 +9,21 @@ import pytest
 import torch
 from penchant_architectures.architectures.resnet18 import build
 from penchant_architectures.declarations.convolutional import ResNet18
-from penchant_class_structure.figures.neural_collapse import headline
-from penchant_class_structure.numerics.class_scatter import (
+from penchant_class_structure.layer_structure.layer_moments import layer_moments
+from penchant_class_structure.neural_collapse.class_scatter import (
     class_scatter,
     collapse_layers,
     disagreement,
 )
-from penchant_class_structure.numerics.layer_moments import layer_moments
-from penchant_class_structure.numerics.neural_collapse import (
+from penchant_class_structure.neural_collapse.figures import headline
+from penchant_class_structure.neural_collapse.neural_collapse import (
     MEASURES,
     collapse,
     geometry,
     isotropic,
     self_duality,
 )
-from penchant_class_structure.probes.neural_collapse import _groups, _measured, _permutation_p
+from penchant_class_structure.neural_collapse.probe import _groups, _measured, _permutation_p
 from penchant_numerics.data import Samples
 from penchant_numerics.statistics import random_rotation
 from torch import nn

@@ -3,9 +3,9 @@
 
 import pytest
 import torch
-from penchant_class_structure.numerics import decomposition as decompositions
-from penchant_class_structure.numerics.class_means import cross_class_weights
-from penchant_class_structure.numerics.decomposition import (
+from penchant_class_structure.shared import decomposition as decompositions
+from penchant_class_structure.shared.class_means import cross_class_weights
+from penchant_class_structure.shared.decomposition import (
     COMPONENTS,
     Decomposition,
     WithoutComponent,
@@ -13,11 +13,10 @@ from penchant_class_structure.numerics.decomposition import (
     knockout,
     streamed_pair_products,
 )
-from penchant_class_structure.numerics.sample_space import matrix_bytes, sample_space
-from penchant_numerics import memory
-from penchant_numerics.eigenpairs import leading_pairs
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.spectra import share_in_span
+from penchant_class_structure.shared.sample_space import matrix_bytes, sample_space
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.device import memory
+from penchant_numerics.linear_algebra import leading_pairs, share_in_span
 from torch import nn
 from torch.func import functional_call, jacrev
 

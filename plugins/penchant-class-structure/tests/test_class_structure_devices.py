@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from penchant_class_structure.numerics.multi_device import OverDevices, multi_device, neighbours
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
+from penchant_class_structure.shared.multi_device import OverDevices, multi_device, neighbours
+from penchant_numerics.curvature import GaussNewton, Hessian
 from penchant_testing import emulated_device
 from torch import nn
 

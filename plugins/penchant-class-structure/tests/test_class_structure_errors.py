@@ -4,19 +4,19 @@ import math
 
 import pytest
 import torch
-from penchant_class_structure.numerics import influence
-from penchant_class_structure.numerics.decomposition import Decomposition, WithoutComponent
-from penchant_class_structure.numerics.sample_space import sample_space
-from penchant_class_structure.shared.component_quantities import (
+from penchant_class_structure.cross_class.component_quantities import (
     Components,
     _quantity,
     contributions_of,
 )
+from penchant_class_structure.shared import influence
+from penchant_class_structure.shared.decomposition import Decomposition, WithoutComponent
 from penchant_class_structure.shared.measured_network import loss_on
+from penchant_class_structure.shared.sample_space import sample_space
+from penchant_numerics.curvature import loss_function
 from penchant_numerics.data import Samples
-from penchant_numerics.eigenpairs import exact_pairs
+from penchant_numerics.linear_algebra import exact_pairs
 from penchant_numerics.statistics import jackknife
-from penchant_numerics.trainer import loss_function
 from torch import nn
 
 C, EACH = 3, 20

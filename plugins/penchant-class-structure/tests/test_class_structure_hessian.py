@@ -8,12 +8,11 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_class_structure.numerics import canonical_model
-from penchant_class_structure.numerics import negative_mass as negative_masses
-from penchant_class_structure.numerics import power_law as power_laws
-from penchant_class_structure.numerics.power_law import power_law, semicircle_slope
-from penchant_numerics.operators import Operator
-from penchant_numerics.spectral_density import exact_quadrature, quadrature
+from penchant_class_structure.hessian_spectrum import negative_mass as negative_masses
+from penchant_class_structure.hessian_spectrum import power_law as power_laws
+from penchant_class_structure.hessian_spectrum.power_law import power_law, semicircle_slope
+from penchant_class_structure.logistic_theory import canonical_model
+from penchant_numerics.linear_algebra import Operator, exact_quadrature, quadrature
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
 

@@ -4,8 +4,8 @@
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_class_structure.numerics.layer_moments import layer_moments
-from penchant_class_structure.numerics.layer_spectra import (
+from penchant_class_structure.layer_structure.layer_moments import layer_moments
+from penchant_class_structure.layer_structure.layer_spectra import (
     error_rows,
     error_spectra,
     feature_rows,

@@ -4,7 +4,7 @@
 import penchant
 import pytest
 import torch
-from penchant_class_structure.numerics.canonical_model import (
+from penchant_class_structure.logistic_theory.canonical_model import (
     gauss_newton,
     mean_and_stderr,
     multiplicities,
@@ -12,8 +12,8 @@ from penchant_class_structure.numerics.canonical_model import (
     theory,
     traces_on_eigenspaces,
 )
-from penchant_class_structure.probes.logistic_theory import _largest_p_value
-from penchant_numerics.gauss_newton import GaussNewton
+from penchant_class_structure.logistic_theory.probe import _largest_p_value
+from penchant_numerics.curvature import GaussNewton
 from torch import nn
 
 

@@ -3,10 +3,10 @@
 
 import pytest
 import torch
-from penchant_class_structure.numerics import class_means
-from penchant_class_structure.numerics.class_means import cross_class_weights, mean_gradients
-from penchant_numerics import memory
-from penchant_numerics.linearisation import Outputs
+from penchant_class_structure.shared import class_means
+from penchant_class_structure.shared.class_means import cross_class_weights, mean_gradients
+from penchant_numerics.device import memory
+from penchant_numerics.jacobians import Outputs
 from torch import nn
 from torch.func import functional_call, jacrev
 

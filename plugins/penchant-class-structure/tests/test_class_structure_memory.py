@@ -3,11 +3,9 @@
 import penchant
 import pytest
 import torch
-from penchant_numerics import memory
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.peak_memory import LiveBytes
-from penchant_numerics.sample_traces import sample_traces
+from penchant_numerics.curvature import GaussNewton, Hessian
+from penchant_numerics.curvature.sample_traces import sample_traces
+from penchant_numerics.device import LiveBytes, memory
 
 FEW = {"split": "train", "training": {"steps": 0}}
 LANCZOS = {**FEW, "lanczos_steps": 2, "starts": 1, "grid_points": 16}
@@ -84,9 +82,9 @@ def test_traces_of_samples_hold_one_column_and_one_layer_at_a_time():
     """Some 2 MB a sample where all layers and classes were held."""
     from penchant_architectures.architectures.resnet20 import build
     from penchant_architectures.declarations.convolutional import ResNet20
-    from penchant_numerics.linearisation import Outputs
-    from penchant_numerics.sample_bytes import pass_bytes
-    from penchant_numerics.sample_traces import _Passes
+    from penchant_numerics.curvature.sample_traces import _Passes
+    from penchant_numerics.device.sample_bytes import pass_bytes
+    from penchant_numerics.jacobians import Outputs
 
     network = build(ResNet20(), (3, 16, 16), 3).eval()
     inputs, _ = samples(2, side=16)

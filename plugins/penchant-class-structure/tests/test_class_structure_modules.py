@@ -4,7 +4,7 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_numerics.hessian import Hessian
+from penchant_numerics.curvature import Hessian
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 

@@ -6,10 +6,10 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_class_structure import CrossClass, HessianSpectrum, LayerStructure, LogisticTheory
-from penchant_class_structure.numerics.decomposition import Decomposition
-from penchant_class_structure.numerics.sample_space import sample_space
-from penchant_class_structure.shared.component_quantities import Components
-from penchant_numerics import significance
+from penchant_class_structure.cross_class.component_quantities import Components
+from penchant_class_structure.shared.decomposition import Decomposition
+from penchant_class_structure.shared.sample_space import sample_space
+from penchant_numerics.statistics import significance
 from torch import nn
 
 TINY = {

@@ -4,10 +4,10 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_class_structure.numerics.influence import stderr_of
-from penchant_class_structure.probes import hessian_spectrum
+from penchant_class_structure.hessian_spectrum import probe as hessian_spectrum
+from penchant_class_structure.shared.influence import stderr_of
 from penchant_class_structure.shared.measured_network import FirstOutputs, chosen
-from penchant_numerics import gauss_newton, hessian
+from penchant_numerics.curvature import gauss_newton, hessian
 from penchant_numerics.data import Samples
 from torch import nn
 

@@ -5,10 +5,12 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
-from penchant_class_structure.shared import work_ahead as works
-from penchant_class_structure.shared.work_ahead import forward_operations, products_requested
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
+from penchant_class_structure.hessian_spectrum import work_ahead as works
+from penchant_class_structure.hessian_spectrum.work_ahead import (
+    forward_operations,
+    products_requested,
+)
+from penchant_numerics.curvature import GaussNewton, Hessian
 from torch import nn
 
 SMALL = {

@@ -3,7 +3,7 @@
 import numpy as np
 import penchant
 import pytest
-from penchant_class_structure.figures.hessian_spectrum import headline
+from penchant_class_structure.hessian_spectrum.figures import headline
 
 
 def result(top):

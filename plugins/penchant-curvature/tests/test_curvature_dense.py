@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.numerics.moment_sums import IndefiniteError
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.trainer import loss_function
+from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+from penchant_curvature.shared.linear_layers import coverage
+from penchant_curvature.shared.moment_sums import IndefiniteError
+from penchant_numerics.curvature import GaussNewton, loss_function
 from torch import nn
 from torch.func import functional_call, jacrev
 from torch.nn import functional

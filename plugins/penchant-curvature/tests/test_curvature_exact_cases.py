@@ -3,8 +3,8 @@
 
 import pytest
 import torch
-from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-from penchant_curvature.numerics.linear_layers import coverage
+from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+from penchant_curvature.shared.linear_layers import coverage
 from torch import nn
 
 CLASSES = 4
@@ -184,7 +184,7 @@ def test_kfac_is_that_of_curvlinops(make, shape, loss, bias, dtype):
 
 def test_no_matrix_of_all_parameters_is_formed(monkeypatch):
     """Distances, traces and leading eigenvalues of a layer of 10,000 parameters need no dense operator."""
-    from penchant_curvature.numerics.curvature_operator import Curvature
+    from penchant_curvature.shared.curvature_operator import Curvature
 
     monkeypatch.setattr(
         Curvature, "dense", lambda self, **options: pytest.fail("a dense matrix was formed")

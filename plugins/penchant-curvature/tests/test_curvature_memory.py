@@ -5,16 +5,15 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_curvature.numerics import kronecker, layer_samples
-from penchant_curvature.numerics.class_means import mean_products
-from penchant_curvature.numerics.column_bytes import ColumnShape, ColumnSizes, TooLargeError
-from penchant_curvature.numerics.columns import Columns, store
-from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-from penchant_curvature.numerics.layer_samples import LayerSamples
-from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.shared import layer_comparison
-from penchant_numerics import memory
-from penchant_numerics.peak_memory import LiveBytes
+from penchant_curvature.curvature_proxies import layer_comparison
+from penchant_curvature.curvature_proxies.class_means import mean_products
+from penchant_curvature.shared import kronecker, layer_samples
+from penchant_curvature.shared.column_bytes import ColumnShape, ColumnSizes, TooLargeError
+from penchant_curvature.shared.columns import Columns, store
+from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+from penchant_curvature.shared.layer_samples import LayerSamples
+from penchant_curvature.shared.linear_layers import coverage
+from penchant_numerics.device import LiveBytes, memory
 from torch import nn
 
 CLASSES = 3
@@ -197,7 +196,7 @@ def test_products_of_factors_go_on_with_fewer_vectors(monkeypatch, by_class):
 
 
 def test_inner_products_go_on_with_fewer_gradients(monkeypatch):
-    from penchant_curvature.numerics.columns import Gradients
+    from penchant_curvature.shared.columns import Gradients
 
     data = images()
     covered = coverage(network(), data[0])

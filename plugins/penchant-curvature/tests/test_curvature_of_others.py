@@ -6,14 +6,13 @@ import numpy as np
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_curvature.numerics.layer_operators import column_operators
-from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.probes.curvature_proxies import run
-from penchant_curvature.shared.layer_comparison import chosen_samples
-from penchant_numerics.eigenpairs import Eigenpairs
-from penchant_numerics.estimates import LayerCurvature
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.operators import Operator
+from penchant_curvature.curvature_proxies.layer_comparison import chosen_samples
+from penchant_curvature.curvature_proxies.probe import run
+from penchant_curvature.shared.layer_operators import column_operators
+from penchant_curvature.shared.linear_layers import coverage
+from penchant_numerics.curvature import GaussNewton
+from penchant_numerics.linear_algebra import Eigenpairs, Operator
+from penchant_numerics.roles import LayerCurvature
 from torch import nn
 
 

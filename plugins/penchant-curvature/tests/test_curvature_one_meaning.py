@@ -4,8 +4,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
+from penchant_numerics.curvature import GaussNewton, Hessian
 from penchant_testing.checks import _carrier
 from torch import nn
 

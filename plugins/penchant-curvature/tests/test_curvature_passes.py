@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from penchant_curvature.numerics.kronecker_moments import MomentPasses, loss_columns
-from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-from penchant_curvature.numerics.linear_layers import coverage
-from penchant_curvature.numerics.moment_sums import Measured
-from penchant_numerics import memory
-from penchant_numerics.peak_memory import LiveBytes
+from penchant_curvature.shared.kronecker_moments import MomentPasses, loss_columns
+from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+from penchant_curvature.shared.linear_layers import coverage
+from penchant_curvature.shared.moment_sums import Measured
+from penchant_numerics.device import LiveBytes, memory
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 

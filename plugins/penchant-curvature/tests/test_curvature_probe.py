@@ -72,8 +72,8 @@ def test_arrays_have_a_row_a_layer(whole):
 def test_errors_are_those_of_dense_matrices():
     estimators = {"curvature": ["ggn", "kfac", "cfac"]}
     result = measured(dtype="float64", training={"steps": 0}, permutations=1, estimators=estimators)
-    from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-    from penchant_curvature.numerics.linear_layers import coverage
+    from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+    from penchant_curvature.shared.linear_layers import coverage
 
     tiny = {"name": "import", "factory": "penchant_testing:tiny_samples"}
     inputs, labels = testing.dataset(tiny).train
@@ -146,9 +146,9 @@ class _Tied(nn.Module):
 
 
 def test_what_is_not_a_linear_layer_is_listed_and_represented_by_gauss_newton():
-    from penchant_curvature.numerics.layer_operators import column_operators
-    from penchant_curvature.numerics.linear_layers import coverage
-    from penchant_numerics.gauss_newton import GaussNewton
+    from penchant_curvature.shared.layer_operators import column_operators
+    from penchant_curvature.shared.linear_layers import coverage
+    from penchant_numerics.curvature import GaussNewton
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -273,8 +273,8 @@ def test_permuted_classes_are_the_null_of_cfac_only(whole):
 
 
 def test_numerics_name_their_devices():
-    from penchant_curvature.numerics.layer_operators import column_operators, kronecker_operators
-    from penchant_curvature.numerics.linear_layers import coverage
+    from penchant_curvature.shared.layer_operators import column_operators, kronecker_operators
+    from penchant_curvature.shared.linear_layers import coverage
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

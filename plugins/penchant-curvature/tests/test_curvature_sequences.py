@@ -7,8 +7,9 @@ import pytest
 import torch
 from penchant_curvature.declarations import Cfac, EmpiricalFisher, GaussNewton, Kfac
 from penchant_curvature.estimators import cfac, empirical_fisher, ggn, kfac
-from penchant_curvature.numerics.linear_layers import Layer, coverage
-from penchant_numerics import gauss_newton, linear_layers
+from penchant_curvature.shared.linear_layers import Layer, coverage
+from penchant_numerics.curvature import gauss_newton
+from penchant_numerics.layers import linear_layers
 from torch import nn
 from torch.nn import functional
 

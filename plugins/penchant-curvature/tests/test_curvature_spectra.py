@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from penchant_curvature.numerics import class_means, curvature_operator
-from penchant_curvature.numerics.layer_operators import kronecker_operators
-from penchant_curvature.numerics.linear_layers import coverage
-from penchant_numerics.spectra import common_log_grid
-from penchant_numerics.spectral_density import exact_quadrature, quadrature
+from penchant_curvature.curvature_proxies import class_means
+from penchant_curvature.shared import curvature_operator
+from penchant_curvature.shared.layer_operators import kronecker_operators
+from penchant_curvature.shared.linear_layers import coverage
+from penchant_numerics.linear_algebra import common_log_grid, exact_quadrature, quadrature
 from torch import nn
 from torch.nn import functional
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from penchant_curvature.shared.layer_comparison import _distance
+from penchant_curvature.curvature_proxies.layer_comparison import _distance
 
 
 class Matrix:

@@ -82,7 +82,7 @@ def _kernel_and_kit(monkeypatch):
     as_tensor = torch.as_tensor
 
     def on_the_host(value, **named):
-        if sys._getframe(1).f_globals["__name__"] == "penchant.execution.mapping":
+        if sys._getframe(1).f_globals["__name__"] == "penchant.execution.job.mapping":
             named.setdefault("device", "cpu")
         return as_tensor(value, **named)
 

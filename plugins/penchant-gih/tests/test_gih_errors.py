@@ -6,16 +6,15 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_gih.figures import average_geometry as average_geometry_figures
-from penchant_gih.numerics.containment import inner_products
-from penchant_gih.numerics.geometry import Geometry
-from penchant_gih.numerics.projected import Projected
-from penchant_gih.numerics.velocities import velocities
-from penchant_gih.probes.average_geometry import _isotropy, condition_stderr
-from penchant_gih.probes.decision_plane import one_axis_accuracy
-from penchant_gih.probes.input_curvature import second_share
-from penchant_numerics import statistics
-from penchant_numerics.significance import p_value
+from penchant_gih.average_geometry import figures as average_geometry_figures
+from penchant_gih.average_geometry.probe import _isotropy, condition_stderr
+from penchant_gih.decision_plane.probe import one_axis_accuracy
+from penchant_gih.geometry_training.velocities import velocities
+from penchant_gih.input_curvature.probe import second_share
+from penchant_gih.shared.containment import inner_products
+from penchant_gih.shared.geometry import Geometry
+from penchant_gih.shared.projected import Projected
+from penchant_numerics.statistics import p_value, statistics
 
 CPU = {"device": "cpu", "dtype": torch.float64}
 FAST = {"executor": "serial", "figures": False}
@@ -200,7 +199,7 @@ def test_too_few_networks_give_missing_values_and_a_warning():
 
 def test_directions_are_drawn_in_the_shape_of_the_input():
     """Colour images that are not square: one panel a direction, each with its own sides."""
-    from penchant_numerics.pictures import Figure
+    from penchant_numerics.pictures.pictures import Figure
 
     result = penchant.measure(
         "average-geometry",

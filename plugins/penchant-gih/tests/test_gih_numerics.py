@@ -5,32 +5,33 @@ import math
 import penchant
 import pytest
 import torch
-from penchant_gih.numerics import elimination, frequency_shares
-from penchant_gih.numerics.containment import containment_null
-from penchant_gih.numerics.elimination import (
+from penchant_gih.average_geometry import frequency_shares
+from penchant_gih.direction_generalization.labels import Labeller, isotropic_inputs
+from penchant_gih.feature_elimination import elimination
+from penchant_gih.feature_elimination.elimination import (
     equal_count,
     explained,
     least_aligned,
     random_rows,
     without,
 )
-from penchant_gih.numerics.evolution import RESIDUALS, Evolution, Flow, mixed_products
-from penchant_gih.numerics.geometry import GROUPS, Geometry, flipped, scores
-from penchant_gih.numerics.gradients import probed_gradients
-from penchant_gih.numerics.input_hessian import curvature_terms, loss_derivatives
-from penchant_gih.numerics.labels import Labeller, isotropic_inputs
-from penchant_gih.numerics.projected import Projected
-from penchant_gih.numerics.sampled_products import quadratic_forms, squared_products
-from penchant_numerics.correlation import (
+from penchant_gih.geometry_evolution.evolution import RESIDUALS, Evolution, Flow, mixed_products
+from penchant_gih.input_curvature.input_hessian import curvature_terms, loss_derivatives
+from penchant_gih.shared.containment import containment_null
+from penchant_gih.shared.geometry import GROUPS, Geometry, flipped, scores
+from penchant_gih.shared.gradients import probed_gradients
+from penchant_gih.shared.projected import Projected
+from penchant_gih.shared.sampled_products import quadratic_forms, squared_products
+from penchant_numerics.curvature import loss_function
+from penchant_numerics.data import Samples
+from penchant_numerics.device import safe
+from penchant_numerics.inputs import (
     corr_of_sampled,
     corr_with_fixed,
     distinct_mean,
     unbiased_square,
 )
-from penchant_numerics.data import Samples
-from penchant_numerics.ensembles import Ensemble
-from penchant_numerics.safety import safe
-from penchant_numerics.trainer import loss_function
+from penchant_numerics.training import Ensemble
 from torch import nn
 from torch.func import functional_call, hessian, jacfwd, jacrev
 

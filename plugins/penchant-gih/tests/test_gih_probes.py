@@ -9,8 +9,8 @@ import pytest
 import torch
 from penchant_gih.datasets import linear_and_ring, two_circles
 from penchant_gih.declarations.datasets import LinearAndRing, TwoCircles
-from penchant_gih.probes.direction_generalization import labelled_samples
-from penchant_gih.probes.sample_pruning import highest_scores, random_choice
+from penchant_gih.direction_generalization.probe import labelled_samples
+from penchant_gih.sample_pruning.probe import highest_scores, random_choice
 from torch import nn
 
 SERIAL = {"executor": "serial", "figures": False}
@@ -416,8 +416,8 @@ def test_three_classes_are_refused_where_one_output_is_needed():
 
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatch, inputs):
-    from penchant_gih.probes import average_geometry
-    from penchant_numerics import row_moments
+    from penchant_gih.average_geometry import probe as average_geometry
+    from penchant_numerics.inputs import row_moments
 
     estimators = {"directions": {"name": "average-geometry", "inputs": inputs}}
     arguments = {

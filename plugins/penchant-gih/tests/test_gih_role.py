@@ -109,7 +109,7 @@ def probed(probe, probing, **options):
         estimators={"directions": estimator},
         **options,
     )
-    module = importlib.import_module(f"penchant_gih.probes.{probe.replace('-', '_')}")
+    module = importlib.import_module(f"penchant_gih.{probe.replace('-', '_')}.probe")
     return module._points(context, range(3)), context.data.train.inputs
 
 

@@ -4,10 +4,10 @@ import functools
 
 import pytest
 import torch
-from penchant_gih.numerics.evolution import mixed_products
-from penchant_gih.numerics.input_hessian import curvature_terms
+from penchant_gih.geometry_evolution.evolution import mixed_products
+from penchant_gih.input_curvature.input_hessian import curvature_terms
 from penchant_gih.shared.probing import stacked, tensors_of
-from penchant_numerics.safety import safe
+from penchant_numerics.device import safe
 from torch import nn
 
 CPU = {"device": "cpu", "dtype": torch.float64}

@@ -4,7 +4,7 @@ import numpy as np
 import penchant
 import penchant_testing as testing
 import pytest
-from penchant_numerics.stacked_training import Stacked
+from penchant_numerics.training import Stacked
 
 TINY = {"name": "import", "factory": testing.TINY}
 CIRCLES = {"name": "two-circles", "input_shape": [4], "train": 20, "test": 10}

@@ -6,12 +6,9 @@ import pytest
 import torch
 from penchant_huggingface.architectures.huggingface import build as build_model
 from penchant_huggingface.declarations import HuggingFace
-from penchant_numerics import ensembles
-from penchant_numerics.gauss_newton import GaussNewton
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.layer_features import TangentFeatures
-from penchant_numerics.sequence_columns import loss_gradients, numbers_of
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.curvature import GaussNewton, Hessian, loss_gradients, numbers_of
+from penchant_numerics.layers import TangentFeatures, tangent_kernel
+from penchant_numerics.training import ensembles
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional

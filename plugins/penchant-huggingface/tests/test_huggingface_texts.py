@@ -8,7 +8,7 @@ import pytest
 import torch
 from penchant_huggingface.datasets.huggingface import load
 from penchant_huggingface.declarations import Texts
-from penchant_numerics.sequences import IGNORED
+from penchant_numerics.data import IGNORED
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 40
 

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_landscape.numerics.chain_diagnostics import (
+from penchant_landscape.learning_coefficient.chain_diagnostics import (
     autocorrelations,
     effective_samples,
     split_r_hat,
 )
-from penchant_landscape.numerics.langevin import Chains, Density, langevin
-from penchant_landscape.numerics.learning_coefficient import learning_coefficient
+from penchant_landscape.learning_coefficient.langevin import Chains, Density, langevin
+from penchant_landscape.learning_coefficient.learning_coefficient import learning_coefficient
 from scipy import stats
 
 N = 10_000

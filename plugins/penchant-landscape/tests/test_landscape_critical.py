@@ -6,9 +6,9 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_landscape.numerics.curvature_along import curvature_along, random_units
-from penchant_landscape.numerics.first_rise import first_rise
-from penchant_landscape.numerics.line_losses import Landscape
+from penchant_landscape.critical_sharpness.first_rise import first_rise
+from penchant_landscape.shared.curvature_along import curvature_along, random_units
+from penchant_landscape.shared.line_losses import Landscape
 from penchant_numerics.data import Samples
 from torch import nn
 

@@ -7,15 +7,15 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_landscape.figures import learning_coefficient as coefficient_figures
-from penchant_landscape.figures import loss_plane as plane_figures
-from penchant_landscape.numerics.directions import filter_normalised
-from penchant_landscape.numerics.line_losses import Landscape, Measured, quadratic_model
-from penchant_landscape.numerics.network_energy import NetworkEnergy, sample_losses
-from penchant_landscape.numerics.stacked_linear import with_stacked_linear
-from penchant_landscape.probes.loss_plane import _barrier
+from penchant_landscape.learning_coefficient import figures as coefficient_figures
+from penchant_landscape.loss_plane import figures as plane_figures
+from penchant_landscape.loss_plane.directions import filter_normalised
+from penchant_landscape.loss_plane.probe import _barrier
+from penchant_landscape.shared.line_losses import Landscape, Measured, quadratic_model
+from penchant_landscape.shared.network_energy import NetworkEnergy, sample_losses
+from penchant_landscape.shared.stacked_linear import with_stacked_linear
 from penchant_numerics.data import Samples
-from penchant_numerics.eigenpairs import leading_pairs
+from penchant_numerics.linear_algebra import leading_pairs
 from torch import nn
 
 
@@ -86,7 +86,7 @@ def test_the_quadratic_model_is_that_of_dense_derivatives():
 
 @pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
 def test_losses_of_samples_have_the_mean_that_is_trained(loss):
-    from penchant_numerics.trainer import loss_function
+    from penchant_numerics.curvature import loss_function
 
     network, samples = small()
     outputs = network(samples.inputs).detach()
@@ -144,7 +144,7 @@ def test_stacked_linear_layers_are_those_of_single_networks(bias, shared):
 
 @pytest.mark.parametrize("policy", ["running", "batch", "calibrated"])
 def test_statistics_follow_the_policy(policy):
-    from penchant_numerics.safety import safe
+    from penchant_numerics.device import safe
 
     network, samples = small(normalised=True)
     network.requires_grad_(False)

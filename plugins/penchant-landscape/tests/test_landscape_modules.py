@@ -6,10 +6,10 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_landscape.numerics.module_energy import ModuleEnergy
-from penchant_landscape.numerics.network_energy import NetworkEnergy
+from penchant_landscape.learning_coefficient.module_energy import ModuleEnergy
+from penchant_landscape.shared.network_energy import NetworkEnergy
 from penchant_numerics.data import Samples
-from penchant_numerics.modules import Modules
+from penchant_numerics.jacobians import Modules
 from torch import nn
 
 LAYERS = ["0", "1", "2"]

@@ -6,8 +6,8 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_landscape.numerics.line_losses import Landscape, quadratic_model
-from penchant_landscape.numerics.network_energy import NetworkEnergy, sample_losses
+from penchant_landscape.shared.line_losses import Landscape, quadratic_model
+from penchant_landscape.shared.network_energy import NetworkEnergy, sample_losses
 from penchant_numerics.data import Samples
 from torch import nn
 from torch.nn import functional

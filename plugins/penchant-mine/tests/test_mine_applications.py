@@ -7,17 +7,20 @@ from dataclasses import replace
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
-from penchant_mine.numerics.generative import networks as adversaries
-from penchant_mine.numerics.generative.adaptive_clip import adaptively_clipped, norm
-from penchant_mine.numerics.generative.bidirectional import (
+from penchant_mine.bidirectional_reconstruction.bidirectional import (
     AliRecipe,
     Batch,
     Model,
     _add_information,
     train_model,
 )
-from penchant_mine.numerics.generative.bottleneck import (
+from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
+from penchant_mine.bidirectional_reconstruction.probe import _modes as counted_modes
+from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
+from penchant_mine.gan_modes.curve_judge import curve_judge
+from penchant_mine.gan_modes.gan_networks import gan_players
+from penchant_mine.gan_modes.image_nulls import image_nulls
+from penchant_mine.information_bottleneck.bottleneck import (
     ROWS,
     BottleneckRecipe,
     Classifier,
@@ -28,19 +31,16 @@ from penchant_mine.numerics.generative.bottleneck import (
     misclassified,
     train_row,
 )
-from penchant_mine.numerics.generative.curve_judge import curve_judge
-from penchant_mine.numerics.generative.gan import GanRecipe, Players, train_gan
-from penchant_mine.numerics.generative.image_nulls import image_nulls
-from penchant_mine.numerics.generative.modes import (
+from penchant_mine.shared.generative import networks as adversaries
+from penchant_mine.shared.generative.adaptive_clip import adaptively_clipped, norm
+from penchant_mine.shared.generative.gan import GanRecipe, Players, train_gan
+from penchant_mine.shared.generative.modes import (
     coverage,
     digit_judge,
     normal_judge,
     train_digit_network,
 )
-from penchant_mine.numerics.generative.ms_ssim import ms_ssim, scales_for
-from penchant_mine.probes.bidirectional_reconstruction import _modes as counted_modes
-from penchant_mine.shared.gan_networks import gan_players
-from penchant_numerics.ensembles import constructed
+from penchant_numerics.training import constructed
 
 
 def generator(seed=0):

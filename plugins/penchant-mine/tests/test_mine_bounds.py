@@ -5,21 +5,21 @@ import math
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.numerics.information.bounds import (
+from penchant_mine.shared.information.bounds import (
     DonskerVaradhan,
     FDivergence,
     InfoNce,
     Smile,
     both_roles,
 )
-from penchant_mine.numerics.information.known_information import correlated_gaussians
-from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
-from penchant_mine.numerics.information.statistics_stack import (
+from penchant_mine.shared.information.known_information import correlated_gaussians
+from penchant_mine.shared.information.stacked_training import Pairing, Recipe, split, train
+from penchant_mine.shared.information.statistics_stack import (
     StatisticsStack,
     held_out_scores,
     plain_layers,
 )
-from penchant_numerics import ensembles
+from penchant_numerics.training import ensembles
 from torch import nn
 
 RHO, TRUTH = 0.8, correlated_gaussians(1, 0.8)
@@ -259,8 +259,8 @@ def test_a_step_of_stacked_networks_waits_for_nothing():
 
 
 def test_what_is_scored_at_once_follows_from_the_budget():
-    from penchant_mine.numerics.information import statistics_stack
-    from penchant_numerics import memory
+    from penchant_mine.shared.information import statistics_stack
+    from penchant_numerics.device import memory
 
     assert memory.fitting(statistics_stack.A_ROW_TOGETHER, "cpu") == 256
     assert memory.fitting(statistics_stack.A_ROW_SCORED, "cpu") == 2048

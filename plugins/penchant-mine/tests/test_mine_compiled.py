@@ -5,11 +5,11 @@ import warnings
 import pytest
 import torch
 import torch._dynamo
-from penchant_mine.numerics.information.bounds import DonskerVaradhan
-from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
-from penchant_mine.numerics.information.statistics_stack import StatisticsStack
-from penchant_numerics import compilation, ensembles
-from penchant_numerics.compilation import compiling
+from penchant_mine.shared.information.bounds import DonskerVaradhan
+from penchant_mine.shared.information.stacked_training import Pairing, Recipe, split, train
+from penchant_mine.shared.information.statistics_stack import StatisticsStack
+from penchant_numerics.device import compilation, compiling
+from penchant_numerics.training import ensembles
 from torch import nn
 
 # What torch's compiler says of itself.

@@ -8,24 +8,21 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.numerics.information.binning import binned_information, cells
-from penchant_mine.numerics.information.families import FAMILIES, Setting
-from penchant_mine.numerics.information.gaussian import far_from_normal, gaussian_information
-from penchant_mine.numerics.information.known_information import (
-    correlated_gaussians,
-    sign_plus_noise,
-)
-from penchant_mine.numerics.information.kraskov import counts_by_blocks, counts_by_trees, kraskov
-from penchant_mine.numerics.information.pairs import (
+from penchant_mine.shared.information.binning import binned_information, cells
+from penchant_mine.shared.information.families import FAMILIES, Setting
+from penchant_mine.shared.information.gaussian import far_from_normal, gaussian_information
+from penchant_mine.shared.information.known_information import correlated_gaussians, sign_plus_noise
+from penchant_mine.shared.information.kraskov import counts_by_blocks, counts_by_trees, kraskov
+from penchant_mine.shared.information.pairs import (
     has_heavy_tails,
     normal_scores,
     prepare,
     seems_deterministic,
 )
-from penchant_mine.numerics.information.stacked_training import Pairing, Recipe, split, train
-from penchant_mine.numerics.information.statistics_stack import StatisticsStack
-from penchant_mine.numerics.information.unlearnt_correlations import normal_ratio
-from penchant_numerics import ensembles
+from penchant_mine.shared.information.stacked_training import Pairing, Recipe, split, train
+from penchant_mine.shared.information.statistics_stack import StatisticsStack
+from penchant_mine.shared.information.unlearnt_correlations import normal_ratio
+from penchant_numerics.training import ensembles
 
 NEURAL = ("mine", "mine-f", "nwj", "info-nce", "smile")
 CLASSICAL = ("ksg", "gaussian", "binned")

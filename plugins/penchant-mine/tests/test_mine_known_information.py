@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_mine.numerics.information import invertible_maps as maps
-from penchant_mine.numerics.information import known_information as known
-from penchant_mine.numerics.information.families import FAMILIES, MAPS, Setting
+from penchant_mine.shared.information import invertible_maps as maps
+from penchant_mine.shared.information import known_information as known
+from penchant_mine.shared.information.families import FAMILIES, MAPS, Setting
 from scipy import integrate, special, stats
 
 

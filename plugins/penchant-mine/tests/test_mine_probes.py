@@ -9,12 +9,12 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.numerics.recipes import recipe_from
-from penchant_mine.probes import gan_modes
-from penchant_mine.probes.gan_modes import _warn_if_collapsed
-from penchant_mine.shared import calibration
-from penchant_mine.shared.layers import activations
-from penchant_numerics.estimates import Information
+from penchant_mine.gan_modes import probe as gan_modes
+from penchant_mine.gan_modes.probe import _warn_if_collapsed
+from penchant_mine.mutual_information import calibration
+from penchant_mine.mutual_information.layers import activations
+from penchant_mine.shared.recipes import recipe_from
+from penchant_numerics.roles import Information
 
 measure = functools.partial(penchant.measure, executor="serial")  # no processes to be started
 GAUSSIAN = {"mutual-information": "gaussian"}

@@ -9,16 +9,13 @@ import numpy as np
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_mine.numerics.information.column_products import telling_columns
-from penchant_mine.numerics.information.cross_cumulants import cross_scores, skewness_score
-from penchant_mine.numerics.information.dependent_samples import copied_rows, inflation
-from penchant_mine.numerics.information.fine_structure import information_along_columns
-from penchant_mine.numerics.information.gaussian import far_from_normal
-from penchant_mine.numerics.information.known_information import (
-    correlated_gaussians,
-    sign_plus_noise,
-)
-from penchant_mine.numerics.information.repeated_values import information_of_atoms, largest_atom
+from penchant_mine.shared.information.column_products import telling_columns
+from penchant_mine.shared.information.cross_cumulants import cross_scores, skewness_score
+from penchant_mine.shared.information.dependent_samples import copied_rows, inflation
+from penchant_mine.shared.information.fine_structure import information_along_columns
+from penchant_mine.shared.information.gaussian import far_from_normal
+from penchant_mine.shared.information.known_information import correlated_gaussians, sign_plus_noise
+from penchant_mine.shared.information.repeated_values import information_of_atoms, largest_atom
 from scipy import signal
 
 NEURAL = ("mine", "mine-f", "nwj", "info-nce", "smile")

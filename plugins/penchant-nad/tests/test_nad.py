@@ -254,7 +254,7 @@ def test_out_of_memory_halves_the_networks_a_pass_and_says_so(monkeypatch):
 
 
 def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatch):
-    from penchant_numerics import row_moments
+    from penchant_numerics.inputs import row_moments
 
     options = {"shape": (1, 6, 6), "networks": 19, "store_directions": 5}
     matrix = measure("nad", **options)
@@ -275,7 +275,7 @@ def test_few_networks_of_large_inputs_are_measured_by_their_gradients(monkeypatc
 
 
 def test_agreement_and_the_stored_matrix_form_it_from_gradients(monkeypatch):
-    from penchant_numerics import row_moments
+    from penchant_numerics.inputs import row_moments
 
     monkeypatch.setattr(row_moments, "LARGEST_MATRIX", 30)
     result = measure("nad", shape=(1, 6, 6), networks=12, store_matrix=True)
@@ -303,7 +303,7 @@ def test_several_outputs_are_refused():
 
 def test_a_shard_of_dipole_does_not_carry_the_directions(tmp_path, monkeypatch):
     """They are sent once and enter a shard's name as a hash; a shard keeps its own numbers only."""
-    from penchant_nad.probes import dipole
+    from penchant_nad.dipole import probe as dipole
 
     context = testing.context(
         "dipole", tmp_path, shape=(1, 6, 6), basis="canonical", every=1, networks=16
@@ -318,9 +318,9 @@ def test_a_shard_of_dipole_does_not_carry_the_directions(tmp_path, monkeypatch):
 def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
     """Answers of other estimators may have groups instead, or neither: then there is no error."""
     import torch
-    from penchant_nad.probes import nad
-    from penchant_numerics.estimates import Directions
-    from penchant_numerics.moments import descending_eigh
+    from penchant_nad.nad import probe as nad
+    from penchant_numerics.linear_algebra import descending_eigh
+    from penchant_numerics.roles import Directions
 
     rows = torch.randn(6, 20, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     groups = rows.mT @ rows / 20
@@ -339,7 +339,7 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
 
 @pytest.mark.parametrize(("method", "reports"), [("finite-difference", 5), ("autograd", 1)])
 def test_networks_of_a_shard_are_reported_where_each_takes_long(method, reports, monkeypatch):
-    from penchant.execution.context import Context
+    from penchant.execution.job.context import Context
 
     told = []
     monkeypatch.setattr(Context, "_tell", lambda self, *message: told.append(message))

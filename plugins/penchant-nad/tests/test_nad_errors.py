@@ -5,9 +5,9 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_nad.numerics import participation
-from penchant_numerics.equal_groups import left_out_spectra
-from penchant_numerics.moments import GroupedMoment, descending_eigh, effective_rank
+from penchant_nad.nad import participation
+from penchant_numerics.inputs import GroupedMoment, effective_rank, left_out_spectra
+from penchant_numerics.linear_algebra import descending_eigh
 from penchant_numerics.statistics import jackknife
 
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -74,7 +74,7 @@ def test_the_position_of_90_is_below_the_count_and_continuous():
 
 
 def test_rank_correlation_of_directions_in_perfect_order_is_not_certain():
-    from penchant_nad.probes.directional_accuracy import _quantities
+    from penchant_nad.directional_accuracy.probe import _quantities
 
     context = testing.context("directional-accuracy", shape=(4,))
     accuracy = penchant.Table([0.9, 0.8, 0.7, 0.6, 0.5], {"index": range(5)})
@@ -148,7 +148,7 @@ def test_errors_of_eigenvalues_that_other_networks_would_not_have_are_missing():
 )
 def test_directions_are_drawn_in_the_shape_of_the_input(shape, panels):
     """Colour is one picture, other channels one each; the amplitude spectrum stands below."""
-    from penchant_nad.figures.nad import draw
+    from penchant_nad.nad.figures import draw
 
     result = penchant.measure(
         "nad",

@@ -8,14 +8,14 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_nad.numerics.carriers import (
+from penchant_nad.shared.bases import nad_basis
+from penchant_nad.shared.carriers import (
     carriers_needed,
     flip_matrix,
     flipped,
     orthonormal,
     poisoned,
 )
-from penchant_nad.shared.bases import nad_basis
 
 HOST = {"device": "cpu", "dtype": torch.float64}
 

@@ -8,8 +8,8 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_nad.estimators import gradient_covariance
-from penchant_nad.numerics.second_order_jackknife import second_order_jackknife
-from penchant_nad.probes.nad_agreement import Pair, _corr_of_groups
+from penchant_nad.nad_agreement.probe import Pair, _corr_of_groups
+from penchant_nad.nad_agreement.second_order_jackknife import second_order_jackknife
 from penchant_numerics.statistics import jackknife
 
 HOST = {"device": "cpu", "dtype": torch.float64}

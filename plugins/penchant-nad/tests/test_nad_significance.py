@@ -9,11 +9,11 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_nad.numerics import preferred
-from penchant_nad.numerics.deviations import largest_deviation
-from penchant_nad.numerics.resampled_ranks import rank_correlation_stderr
+from penchant_nad.nad import preferred
+from penchant_nad.pooling_theory.resampled_ranks import rank_correlation_stderr
 from penchant_nad.shared import accuracies
-from penchant_numerics.moments import isotropic_spectra
+from penchant_nad.shared.deviations import largest_deviation
+from penchant_numerics.inputs import isotropic_spectra
 from penchant_numerics.statistics import binomial_stderr
 from scipy.stats import spearmanr
 
@@ -222,7 +222,7 @@ def test_an_untrained_network_has_no_losses():
 
 
 def test_directions_that_are_not_above_the_null_are_pale():
-    from penchant_nad.figures.nad import VEIL, draw
+    from penchant_nad.nad.figures import VEIL, draw
 
     result = penchant.measure("nad", architecture=HALF, shape=(1, 4, 4), networks=200, **FAST)
     above = int(result.quantities["directions-above-null"].value)

@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import penchant_testing as testing
 import pytest
-from penchant_numerics.stacked_training import Stacked
+from penchant_numerics.training import Stacked
 
 TINY = {"name": "import", "factory": testing.TINY}
 # Stored directions: how networks are drawn for NADs is tested elsewhere.

@@ -7,13 +7,14 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_nad.numerics import deviations, pooling
-from penchant_nad.numerics.lemma_2 import Dipole, lemma_bound, tightness
-from penchant_nad.numerics.random_subspaces import mean_overlap_spread, overlap_spreads
-from penchant_numerics.correlation import corr_of_means as corr
-from penchant_numerics.correlation import rotated_corr_of_means as rotated_corr
-from penchant_numerics.pooling_filters import taps as taps_of
-from penchant_numerics.spectra import nested_overlaps as overlap
+from penchant_nad.dipole.lemma_2 import Dipole, lemma_bound, tightness
+from penchant_nad.nad_agreement.random_subspaces import mean_overlap_spread, overlap_spreads
+from penchant_nad.pooling_theory import pooling
+from penchant_nad.shared import deviations
+from penchant_numerics.inputs import rotated_corr_of_means as rotated_corr
+from penchant_numerics.inputs.correlation import corr_of_means as corr
+from penchant_numerics.inputs.pooling_filters import taps as taps_of
+from penchant_numerics.linear_algebra import nested_overlaps as overlap
 from scipy.stats import norm
 
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -289,7 +290,7 @@ def test_leading_pairs_are_refused_where_the_matrix_is_compared():
 
 def test_a_correlation_without_signal_is_missing_and_told():
     """Two isotropic sums of four networks: an unbiased squared norm may be negative."""
-    from penchant_nad.probes.nad_agreement import Pair, _compared
+    from penchant_nad.nad_agreement.probe import Pair, _compared
 
     noise = torch.randn(4, 8, 8, generator=generator(0), **HOST)
     centred = noise - noise.mean(0)  # their mean is zero, so its unbiased square is negative

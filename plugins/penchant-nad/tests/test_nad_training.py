@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import penchant_testing as testing
 import pytest
-from penchant_nad.numerics.first_passage import steps_to_loss
+from penchant_nad.directional_accuracy.first_passage import steps_to_loss
 
 SMALL = {"shape": (1, 6, 6), "train": 64, "test": 64, "training": {"epochs": 2}}
 
@@ -49,7 +49,7 @@ def test_the_first_of_two_trainings_is_the_only_one_of_one():
 
 
 def drawn(result):
-    from penchant_nad.figures.directional_accuracy import draw
+    from penchant_nad.directional_accuracy.figures import draw
 
     return draw(result)
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from penchant.cli import main
 from penchant.results.quantities import Quantity
-from penchant_numerics import significance
+from penchant_numerics.statistics import significance
 from penchant_report.answers import Entry
 from penchant_report.movement import movement
 from penchant_report.sources import Source, source_of, to_records

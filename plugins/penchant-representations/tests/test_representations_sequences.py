@@ -4,7 +4,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_representations.numerics.layer_grams import layer_grams
+from penchant_representations.representation_similarity.layer_grams import layer_grams
 from torch import nn
 
 IGNORED = -100

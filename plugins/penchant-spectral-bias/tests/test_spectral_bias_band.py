@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from penchant_spectral_bias.numerics import elastic_band as band
-from penchant_spectral_bias.numerics.autoencoder import reconstructions
+from penchant_spectral_bias.class_paths import elastic_band as band
+from penchant_spectral_bias.noise_on_manifold.autoencoder import reconstructions
 from penchant_testing import no_trace, strict_devices
 from torch import nn
 

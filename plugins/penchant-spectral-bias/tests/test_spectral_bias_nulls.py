@@ -7,16 +7,16 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.statistics import random_rotation
+from penchant_spectral_bias.class_paths import elastic_band
 from penchant_spectral_bias.declarations.curves import ManifoldAccuracy
-from penchant_spectral_bias.figures import frequency_learning
-from penchant_spectral_bias.numerics import elastic_band
-from penchant_spectral_bias.numerics.decay import decay_exponent
-from penchant_spectral_bias.numerics.gaussian_kernel import grid_eigenvectors, grid_slope
-from penchant_spectral_bias.numerics.matched_clouds import matched_plane, normal_cloud
-from penchant_spectral_bias.numerics.radial_spectrum import radial_spectrum, rounding_floor
-from penchant_spectral_bias.probes import kernel_spectrum
-from penchant_spectral_bias.probes.manifold_accuracy import _accuracy_quantities
+from penchant_spectral_bias.frequency_learning import figures as frequency_learning
+from penchant_spectral_bias.kernel_spectrum import probe as kernel_spectrum
+from penchant_spectral_bias.kernel_spectrum.gaussian_kernel import grid_eigenvectors, grid_slope
+from penchant_spectral_bias.manifold_accuracy.probe import _accuracy_quantities
+from penchant_spectral_bias.manifold_accuracy.radial_spectrum import radial_spectrum, rounding_floor
+from penchant_spectral_bias.noise_on_manifold.matched_clouds import matched_plane, normal_cloud
 from penchant_spectral_bias.shared.controls import against_control, in_steps
+from penchant_spectral_bias.shared.decay import decay_exponent
 from scipy import stats
 from torch import nn
 

@@ -6,10 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_numerics import statistics
-from penchant_spectral_bias.numerics import resolution, shared_ends
-from penchant_spectral_bias.numerics.learnt_share import first_fit, learnt_share, mean_over_training
-from penchant_spectral_bias.numerics.rank_order import rank_order
+from penchant_numerics.statistics import statistics
+from penchant_spectral_bias.class_paths import shared_ends
+from penchant_spectral_bias.shared import resolution
+from penchant_spectral_bias.shared.learnt_share import first_fit, learnt_share, mean_over_training
+from penchant_spectral_bias.shared.rank_order import rank_order
 from scipy import stats
 
 HOST = {"device": "cpu", "dtype": torch.float64}

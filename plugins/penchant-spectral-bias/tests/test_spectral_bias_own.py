@@ -6,8 +6,8 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_spectral_bias.numerics.band_spectra import band_products, transforms
-from penchant_spectral_bias.numerics.perturbations import unit_vector
+from penchant_spectral_bias.frequency_robustness.perturbations import unit_vector
+from penchant_spectral_bias.shared.band_spectra import band_products, transforms
 from torch import nn
 
 BANDS = (1, 2, 3, 4, 5)

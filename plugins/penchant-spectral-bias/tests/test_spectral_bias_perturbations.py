@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from penchant_numerics.vectorisation import NotVectorisedWarning
-from penchant_spectral_bias.numerics.perturbations import perturbed_outputs, unit_vector
+from penchant_numerics.device.vectorisation import NotVectorisedWarning
+from penchant_spectral_bias.frequency_robustness.perturbations import perturbed_outputs, unit_vector
 from torch import nn
 
 HOST = {"device": "cpu", "dtype": torch.float64}

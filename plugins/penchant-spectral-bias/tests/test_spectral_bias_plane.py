@@ -5,9 +5,9 @@ import math
 import penchant
 import pytest
 import torch
-from penchant_spectral_bias.numerics import polygons as polygons
-from penchant_spectral_bias.numerics.decay import decay_exponent
-from penchant_spectral_bias.numerics.piecewise_linear import chain_of
+from penchant_spectral_bias.exact_spectrum import polygons
+from penchant_spectral_bias.shared.decay import decay_exponent
+from penchant_spectral_bias.shared.piecewise_linear import chain_of
 from torch import nn
 
 HOST = {"device": "cpu", "dtype": torch.float64}

@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_spectral_bias.probes import frequency_learning
+from penchant_spectral_bias.frequency_learning import probe as frequency_learning
 from penchant_spectral_bias.shared.waves import wave
 from torch import nn
 
@@ -372,7 +372,7 @@ def test_paths_that_are_bent_too_far_are_not_rescued_by_straight_lines():
 
 def test_paths_are_classified_as_claimed():
     """The stored pivots of connected paths, evaluated again with the network trained again, have their class everywhere."""
-    from penchant_spectral_bias.numerics import elastic_band as band
+    from penchant_spectral_bias.class_paths import elastic_band as band
 
     kept = {}
 

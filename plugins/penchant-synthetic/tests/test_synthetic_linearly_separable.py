@@ -6,8 +6,8 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_numerics import fourier
 from penchant_numerics.data import as_data
+from penchant_numerics.inputs import fourier
 from penchant_synthetic.datasets.linearly_separable import load
 from penchant_synthetic.declarations import LinearlySeparable
 from scipy import stats

@@ -5,8 +5,8 @@ import math
 import penchant
 import pytest
 import torch
-from penchant_numerics import fourier
 from penchant_numerics.data import as_data
+from penchant_numerics.inputs import fourier
 from penchant_synthetic.datasets import flower, peak, sinusoids
 from penchant_synthetic.declarations import Flower, Peak, Sinusoids
 from scipy import stats

@@ -7,9 +7,9 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.tangent_kernels import tangent_kernel
-from penchant_numerics.trainer import Trainer
-from penchant_tangent.numerics.complexity_measures import (
+from penchant_numerics.layers import tangent_kernel
+from penchant_numerics.training import Trainer
+from penchant_tangent.complexity.complexity_measures import (
     PathLength,
     fisher_rao,
     margin,
@@ -17,7 +17,7 @@ from penchant_tangent.numerics.complexity_measures import (
     spectral_product,
     spectral_stable_rank,
 )
-from penchant_tangent.probes.complexity import of_width, run, train_and_measure
+from penchant_tangent.complexity.probe import of_width, run, train_and_measure
 from torch import nn
 
 DOUBLE = torch.float64

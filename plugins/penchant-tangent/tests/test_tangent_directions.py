@@ -4,11 +4,15 @@ import numpy as np
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.linearisation import Outputs
-from penchant_numerics.tangent_kernels import tangent_kernel
-from penchant_tangent.numerics.parameter_steps import Moved, root_mean, singular_directions
-from penchant_tangent.numerics.supernat import positive_part
-from penchant_tangent.probes.parameter_directions import run
+from penchant_numerics.jacobians import Outputs
+from penchant_numerics.layers import tangent_kernel
+from penchant_tangent.parameter_directions.parameter_steps import (
+    Moved,
+    root_mean,
+    singular_directions,
+)
+from penchant_tangent.parameter_directions.probe import run
+from penchant_tangent.shared.supernat import positive_part
 from torch import nn
 
 
@@ -31,7 +35,7 @@ class Recurrent(nn.Module):
         return states[:, -1]
 
 
-@pytest.mark.filterwarnings("ignore::penchant_numerics.vectorisation.NotVectorisedWarning")
+@pytest.mark.filterwarnings("ignore::penchant_numerics.device.vectorisation.NotVectorisedWarning")
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_directions_are_the_right_singular_vectors_of_the_dense_jacobian(recurrent):
     network, inputs = network_and_inputs()

@@ -7,12 +7,12 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.linearisation import Outputs
-from penchant_numerics.tangent_kernels import tangent_kernel
-from penchant_numerics.trainer import loss_function
-from penchant_tangent.numerics.learning_speeds import learning_speeds
-from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
-from penchant_tangent.probes.tangent_eigenfunctions import label_share, random_label_share, run
+from penchant_numerics.curvature import loss_function
+from penchant_numerics.jacobians import Outputs
+from penchant_numerics.layers import tangent_kernel
+from penchant_tangent.shared.mean_rank_correlation import mean_rank_correlation
+from penchant_tangent.tangent_eigenfunctions.learning_speeds import learning_speeds
+from penchant_tangent.tangent_eigenfunctions.probe import label_share, random_label_share, run
 from scipy import stats
 from torch import nn
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from penchant_numerics.tangent_kernels import tangent_kernel
+from penchant_numerics.layers import tangent_kernel
 from torch import nn
 
 SIGNS = np.array(list(itertools.product((-1, 1), repeat=5)))

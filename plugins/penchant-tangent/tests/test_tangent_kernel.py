@@ -5,9 +5,10 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.kernel_alignment import centre, cka
-from penchant_numerics.tangent_kernels import layer_kernels
-from penchant_tangent.numerics.kernel_summary import (
+from penchant_numerics.layers import centre, layer_kernels
+from penchant_numerics.layers.kernel_alignment import cka
+from penchant_tangent.shared.kernel_samples import sampled
+from penchant_tangent.shared.kernel_summary import (
     among,
     even_spectrum,
     summarise,
@@ -15,16 +16,15 @@ from penchant_tangent.numerics.kernel_summary import (
     summary_stderr,
     time_constants,
 )
-from penchant_tangent.numerics.label_alignment import (
+from penchant_tangent.shared.label_alignment import (
     alignment,
     centred_targets,
     expected_alignment,
     permuted,
     targets_of,
 )
-from penchant_tangent.probes import tangent_kernel
-from penchant_tangent.probes.tangent_kernel import run
-from penchant_tangent.shared.kernel_samples import sampled
+from penchant_tangent.tangent_kernel import probe as tangent_kernel
+from penchant_tangent.tangent_kernel.probe import run
 
 
 def features(samples, outputs, width, seed=0):

@@ -5,15 +5,15 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_tangent.numerics.norm_capacity import ball, optimal_rescaling, random_features
-from penchant_tangent.numerics.supernat import (
+from penchant_tangent.capacity import probe as capacity
+from penchant_tangent.capacity.norm_capacity import ball, optimal_rescaling, random_features
+from penchant_tangent.shared.supernat import (
     descend,
     noisy_problem,
     population_errors,
     positive_part,
 )
-from penchant_tangent.probes import capacity
-from penchant_tangent.probes.supernat import run as run_supernat
+from penchant_tangent.supernat.probe import run as run_supernat
 
 DOUBLE = torch.float64
 

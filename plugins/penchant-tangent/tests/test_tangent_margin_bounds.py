@@ -7,8 +7,8 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_tangent.numerics.complexity_measures import margins
-from penchant_tangent.numerics.margin_bounds import (
+from penchant_tangent.complexity.complexity_measures import margins
+from penchant_tangent.shared.margin_bounds import (
     DELTA,
     error_bound,
     multiclass_complexity,
@@ -120,7 +120,7 @@ def test_interpolators_are_bounded_by_their_complexity_alone():
 
 
 def test_values_that_are_equal_to_rounding_share_their_rank():
-    from penchant_tangent.numerics.mean_rank_correlation import mean_rank_correlation
+    from penchant_tangent.shared.mean_rank_correlation import mean_rank_correlation
 
     bounds = np.array([[0.8, 0.7, 0.7], [0.8, 0.7, 0.7]])
     rounded = bounds * (1 + 1e-15 * np.arange(6).reshape(2, 3))

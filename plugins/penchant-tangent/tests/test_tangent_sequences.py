@@ -5,9 +5,9 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics.data import Samples
-from penchant_tangent.probes.tangent_training import kernel_numbers
-from penchant_tangent.shared.sequence_answers import independent_answers
 from penchant_tangent.shared.training_samples import with_random_labels
+from penchant_tangent.tangent_training.probe import kernel_numbers
+from penchant_tangent.tangent_training.sequence_answers import independent_answers
 from torch import nn
 from torch.nn import functional
 

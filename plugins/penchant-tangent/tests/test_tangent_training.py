@@ -5,14 +5,14 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics.tangent_kernels import layer_kernels
-from penchant_tangent.numerics.kernel_summary import summarise
-from penchant_tangent.numerics.label_alignment import alignment, expected_alignment, permuted
-from penchant_tangent.numerics.log_steps import log_steps
-from penchant_tangent.probes import tangent_training
-from penchant_tangent.probes.tangent_training import run
+from penchant_numerics.layers import layer_kernels
 from penchant_tangent.shared.kernel_samples import sampled, targets
+from penchant_tangent.shared.kernel_summary import summarise
+from penchant_tangent.shared.label_alignment import alignment, expected_alignment, permuted
 from penchant_tangent.shared.training_samples import mixture, with_random_labels
+from penchant_tangent.tangent_training import probe as tangent_training
+from penchant_tangent.tangent_training.log_steps import log_steps
+from penchant_tangent.tangent_training.probe import run
 
 FEW = {"steps": 9, "batch": 16, "learning_rate": 0.1}
 

@@ -5,7 +5,7 @@ import penchant
 import pytest
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.trainer import evaluate
+from penchant_numerics.training import evaluate
 from torch import nn
 
 G = torch.Generator().manual_seed(3)

@@ -13,18 +13,17 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant.execution.devices import default_workers, resolve_device
+from penchant.execution.job import gpus
+from penchant.execution.job.devices import default_workers, resolve_device
 from penchant.experiments.settings import Settings
-from penchant_numerics import compilation, gpus, memory
-from penchant_numerics.compilation import NotCompiledWarning, compiling
-from penchant_numerics.data import Samples
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.isolation import isolated
-from penchant_numerics.linearisation import Outputs
-from penchant_numerics.safety import safe
-from penchant_numerics.sample_gradients import sample_gradients
-from penchant_numerics.streamed import stream
-from penchant_numerics.trainer import Trainer
+from penchant_numerics.curvature import Hessian
+from penchant_numerics.data import Samples, stream
+from penchant_numerics.device import compilation, compiling, memory, safe
+from penchant_numerics.device.compilation import NotCompiledWarning
+from penchant_numerics.device.isolation import isolated
+from penchant_numerics.jacobians import Outputs
+from penchant_numerics.jacobians.sample_gradients import sample_gradients
+from penchant_numerics.training import Trainer
 from penchant_testing import checks
 from penchant_testing.builders import experiment
 from penchant_testing.on_cuda import has_tested_device, is_emulated, on_tested_device

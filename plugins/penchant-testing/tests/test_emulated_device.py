@@ -6,9 +6,8 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import memory
-from penchant_numerics.hessian import Hessian
-from penchant_numerics.safety import safe
+from penchant_numerics.curvature import Hessian
+from penchant_numerics.device import memory, safe
 from penchant_testing import checks
 from penchant_testing.builders import experiment
 from penchant_testing.on_device import check_on_device
@@ -123,7 +122,7 @@ def test_beyond_the_limit_both_kinds_of_errors_are_raised(hidden):
             assert hidden != isinstance(caught.value, torch.OutOfMemoryError)
 
 
-@pytest.mark.filterwarnings("default::penchant_numerics.memory.MemoryWarning")
+@pytest.mark.filterwarnings("default::penchant_numerics.device.memory.MemoryWarning")
 @pytest.mark.parametrize("hidden", [False, True])
 def test_work_is_halved_until_it_fits(hidden):
     rows = numbers(64, 256)

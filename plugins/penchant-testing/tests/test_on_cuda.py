@@ -10,8 +10,8 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant.execution.job import gpus
 from penchant.plugins import discovery
-from penchant_numerics import gpus
 from penchant_testing import checks, on_cuda
 
 ARGUMENTS = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
@@ -56,7 +56,7 @@ def test_every_probe_has_a_test_for_gpus(root):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_gpu_there_is_no_verdict_but_a_reason(root, command, tmp_path):
     report = tmp_path / "report.txt"
-    done = command(root / "tests" / "cuda_verdict.py", "--report", report, script=True)
+    done = command(root / "tests" / "tools" / "cuda_verdict.py", "--report", report, script=True)
     assert done.returncode == 2
     assert f"torch {torch.__version__}" in done.stdout
     assert gpus.obstacle(gpus.known()) in done.stdout
@@ -86,7 +86,7 @@ def test_warnings_are_shown_and_fail_nothing_failures_are_reported(root, command
     # With the settings of this repository, where warnings are errors.
     settings = ["--", "-c", root / "pyproject.toml"]
     tests = ["--device", "emulated", "--report", report, *settings, tmp_path]
-    done = command(root / "tests" / "cuda_verdict.py", *tests, script=True)
+    done = command(root / "tests" / "tools" / "cuda_verdict.py", *tests, script=True)
     assert done.returncode == 1
     assert "1 x UserWarning: Attempting to run cuBLAS" in done.stdout
     assert "some tests fail (1 failed, 1 not collected, 1 passed" in done.stdout

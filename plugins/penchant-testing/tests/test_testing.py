@@ -7,7 +7,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant.plugins import discovery
-from penchant_numerics.estimates import Directions
+from penchant_numerics.roles import Directions
 from penchant_testing import checks
 from penchant_testing.same_estimates import difference
 from torch import nn
@@ -229,7 +229,7 @@ def test_two_answers_are_compared_number_by_number():
 def test_an_estimator_that_answers_otherwise_the_second_time_is_refused(install):
     source = """
 import attrs, penchant, random, torch
-from penchant_numerics.estimates import Directions
+from penchant_numerics.roles import Directions
 @attrs.frozen
 class Guess(penchant.Estimator):
     "Another value at every call."
@@ -253,7 +253,7 @@ def penchant_estimators():
         testing.check_estimator("guess", **arguments)
     with pytest.raises(
         penchant.Error,
-        match="'guess' must return a penchant_numerics.estimates.Directions, found dict",
+        match="'guess' must return a penchant_numerics.roles.estimates.Directions, found dict",
     ):
         testing.check_estimator("guess", **arguments, options={"given": False})
 

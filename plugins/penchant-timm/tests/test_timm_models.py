@@ -6,7 +6,7 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_numerics import ensembles
+from penchant_numerics.training import ensembles
 from penchant_timm import fitting
 from penchant_timm.architectures.timm import build as build_timm
 from penchant_timm.declarations import Timm
@@ -218,7 +218,7 @@ def test_safe_network_computes_what_the_plain_one_does(model):
 
 
 def test_hardsigmoid_is_replaced_by_an_equal_one():
-    from penchant_numerics.safety import TwiceDifferentiableHardsigmoid
+    from penchant_numerics.device.safety import TwiceDifferentiableHardsigmoid
 
     assert not any(
         isinstance(module, nn.Hardsigmoid) for module in build("mobilenetv3_small_050").modules()

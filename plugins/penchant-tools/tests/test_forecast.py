@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
-from penchant.execution import attempts
+from penchant.execution.job import attempts
 from penchant.plugins import discovery
 from penchant_tools import forecast as forecasts
 from penchant_tools import timing

@@ -28,7 +28,8 @@ def test_a_new_plugin_has_its_own_names_everywhere(tmp_path):
     folder = make(tmp_path)
     files = [path for path in folder.rglob("*") if path.is_file()]
     names = {path.name for path in files}
-    assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "sharp_minima.py"} <= names
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= names
+    assert (folder / "src/penchant_sharp_minima/sharp_minima/probe.py").is_file()
     for path in files:
         text = path.read_text()
         # A declaration has an attribute of this name.

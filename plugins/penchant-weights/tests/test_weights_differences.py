@@ -8,9 +8,9 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_weights.numerics import stored_tensors as stored
-from penchant_weights.numerics.low_rank_factors import multiplied_out
-from penchant_weights.numerics.weight_difference import Base, random_direction
+from penchant_weights.weight_spectra import stored_tensors as stored
+from penchant_weights.weight_spectra.low_rank_factors import multiplied_out
+from penchant_weights.weight_spectra.weight_difference import Base, random_direction
 from safetensors.torch import save_file
 from torch import nn
 

@@ -9,11 +9,11 @@ import pytest
 import scipy.integrate
 import scipy.stats
 import torch
-from penchant_weights.numerics import marchenko_pastur
-from penchant_weights.numerics.stored_tensors import stored_tensors
-from penchant_weights.numerics.tail_exponent import _exponent, _vuong, tail
-from penchant_weights.numerics.weight_spectrum import as_matrix, shuffled, spectrum
-from penchant_weights.probes import weight_spectra
+from penchant_weights.weight_spectra import marchenko_pastur
+from penchant_weights.weight_spectra import probe as weight_spectra
+from penchant_weights.weight_spectra.stored_tensors import stored_tensors
+from penchant_weights.weight_spectra.tail_exponent import _exponent, _vuong, tail
+from penchant_weights.weight_spectra.weight_spectrum import as_matrix, shuffled, spectrum
 from safetensors.torch import save_file
 from torch import nn
 

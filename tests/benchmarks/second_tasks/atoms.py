@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from penchant_mine.numerics.information.known_information import gaussian_entropy
+from penchant_mine.shared.information.known_information import gaussian_entropy
 from scipy import special, stats
 
 from second_tasks.task import Array, Task, column, entropy, nodes, normal_density

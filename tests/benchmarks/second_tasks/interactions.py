@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from penchant_mine.numerics.information import known_information as known
+from penchant_mine.shared.information import known_information as known
 
 from second_tasks.task import Array, Task, column, entropy, nodes, normal_density
 

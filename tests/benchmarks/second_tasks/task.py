@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from penchant_mine.numerics.information.known_information import legendre
+from penchant_mine.shared.information.known_information import legendre
 
 Array = np.ndarray
 Draw = Callable[[int, np.random.Generator], tuple[Array, Array]]

@@ -6,7 +6,7 @@ import time
 
 import penchant
 import pytest
-from penchant.execution import limits
+from penchant.execution.queue import limits
 
 EXAMPLE = {
     "architectures": [{"name": "perceptron"}],
@@ -31,7 +31,7 @@ def test_a_job_that_takes_too_long_fails_and_the_others_go_on(tmp_path, install,
     assert "longer than its time_limit of 0.5 seconds" in run.results(probe="long")[0].error
 
 
-IMPATIENT = "from penchant.execution import limits\nlimits.GRACE = 0.5\n"
+IMPATIENT = "from penchant.execution.queue import limits\nlimits.GRACE = 0.5\n"
 
 
 def test_a_call_that_never_returns_is_stopped_with_its_worker_and_says_where(

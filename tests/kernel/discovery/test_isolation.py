@@ -153,7 +153,7 @@ def identity(setup, item, worker):
 
 
 def test_strided_views_from_shards_are_summed_as_from_a_file():
-    from penchant.execution.mapping import pack, unpack
+    from penchant.execution.job.mapping import pack, unpack
 
     values = np.arange(12.0).reshape(3, 4).T
     packed = pack({"values": values, "text": "a", "none": None, "yes": True}, identity, {})

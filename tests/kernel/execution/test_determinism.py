@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from penchant_numerics.determinism import NotDeterministicError, check_deterministic
+from penchant_numerics.device import check_deterministic
+from penchant_numerics.device.determinism import NotDeterministicError
 from torch import nn
 from torch.nn import functional
 

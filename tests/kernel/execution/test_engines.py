@@ -1,4 +1,4 @@
-"""`penchant.execution.engines`: jobs in private folders, and the command's side of them."""
+"""`penchant.execution.workers.engines`: jobs in private folders, and the command's side of them."""
 
 import json
 import os
@@ -10,9 +10,9 @@ import attrs
 import numpy as np
 import penchant
 import pytest
-from penchant.execution.engines import Server
-from penchant.execution.folders import joined
+from penchant.execution.queue.folders import joined
 from penchant.execution.runner import run_experiment
+from penchant.execution.workers.engines import Server
 from penchant.experiments.experiment import build
 from penchant.experiments.sources import check_versions
 from penchant.plugins import discovery
@@ -224,7 +224,7 @@ def test_a_job_that_is_begun_too_often_is_refused(server, monkeypatch):
 def test_a_job_that_had_to_be_killed_at_its_time_limit_is_not_begun_again(server, monkeypatch):
     server, job = server
     assert server.answer("begin", job)[1] == ""
-    monkeypatch.setattr("penchant.execution.engines.GRACE", -1.0)
+    monkeypatch.setattr("penchant.execution.workers.engines.GRACE", -1.0)
     assert "time_limit of 0.001 seconds, and could not" in server.answer("begin", job)[1]
 
 
@@ -252,7 +252,7 @@ def test_an_attempt_gives_up_the_trainings_of_the_one_before(server):
 
 def test_a_training_that_saves_nothing_for_long_may_be_done_by_others(server, monkeypatch):
     server, job = server
-    monkeypatch.setattr("penchant.execution.engines.SECONDS_TO_SAVE", 0.2)
+    monkeypatch.setattr("penchant.execution.workers.engines.SECONDS_TO_SAVE", 0.2)
     assert server.answer("lease", "net", f"{job} 3", []) == {}
     time.sleep(0.15)
     server.answer("save", "net", "latest-5-abc.pt", b"five")

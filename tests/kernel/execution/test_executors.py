@@ -129,7 +129,7 @@ def test_the_server_of_workers_ignores_ctrl_c_from_its_first_moment(tmp_path, co
     script.write_text(
         "import multiprocessing.forkserver as forkserver\n"
         "from pathlib import Path\n"
-        "from penchant.execution import processes\n"
+        "from penchant.execution.workers import processes\n"
         "processes.start_server()\n"
         "status = Path(f'/proc/{forkserver._forkserver._forkserver_pid}/status').read_text()\n"
         "(line,) = [line for line in status.splitlines() if line.startswith('SigIgn')]\n"

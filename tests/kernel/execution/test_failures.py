@@ -10,7 +10,7 @@ import penchant
 import pytest
 from click.testing import CliRunner
 from penchant import cli
-from penchant.execution import locks
+from penchant.execution.queue import locks
 
 
 @pytest.fixture

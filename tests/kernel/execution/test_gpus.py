@@ -4,9 +4,9 @@ import subprocess
 
 import penchant
 import pytest
-from penchant.execution.devices import resolve_device
-from penchant_numerics import gpus
-from penchant_numerics.gpus import Facts, obstacle
+from penchant.execution.job import gpus
+from penchant.execution.job.devices import resolve_device
+from penchant.execution.job.gpus import Facts, obstacle
 
 NEW = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120"]
 BUILT = {"torch": "2.13.0+cu130", "build": "13.0"}

@@ -8,13 +8,14 @@ import time
 
 import penchant
 import pytest
-from penchant.execution import checkpoints, folders
-from penchant.execution.locks import Holder, lock, locked
+from penchant.execution.job import checkpoints
+from penchant.execution.queue import folders
+from penchant.execution.queue.locks import Holder, lock, locked
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from penchant.execution.locks import locked
+from penchant.execution.queue.locks import locked
 with locked(Path(sys.argv[1]), lambda seconds, holder: None):
     print("has it", flush=True)
     time.sleep(600)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import penchant
 import pytest
-from penchant.execution.context import Context
-from penchant.execution.mapping import Map
-from penchant.execution.maps import Maps
-from penchant.execution.tasks import RAISED, Queue
+from penchant.execution.job.context import Context
+from penchant.execution.job.mapping import Map
+from penchant.execution.queue.tasks import RAISED, Queue
+from penchant.execution.workers.maps import Maps
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 
@@ -213,7 +213,7 @@ def test_attempts_that_were_withdrawn_or_finished_do_not_count(tmp_path):
 
 ORDERS = """
 import os, sys
-from penchant.execution import maps
+from penchant.execution.workers import maps
 child = os.fork()
 order = list(range(50))
 maps.order.shuffle(order)

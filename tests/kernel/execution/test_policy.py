@@ -12,12 +12,13 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant.components.builtin import Serial
-from penchant.execution import devices, environment, runner
-from penchant.execution.worker import Assignment, Worker
+from penchant.execution import runner
+from penchant.execution.job import devices, environment, gpus
+from penchant.execution.workers.worker import Assignment, Worker
 from penchant.experiments.experiment import build
 from penchant.experiments.settings import Settings
 from penchant.plugins import discovery
-from penchant_numerics import gpus, isolation, memory, precision
+from penchant_numerics.device import isolation, memory, precision
 from torch import nn
 
 STRICT = {"precision": "tf32", "memory": 0.5}
@@ -243,7 +244,7 @@ SESSIONS = """
 import os
 import sys
 import torch
-from penchant.execution.environment import policy
+from penchant.execution.job.environment import policy
 from penchant.experiments.settings import Settings
 
 CPU = torch.device("cpu")
@@ -350,7 +351,8 @@ def test_checks_allow_for_the_rounding_of_the_precision():
 
 def test_a_network_of_few_bits_is_not_said_to_mix_its_samples():
     """Rows that differ by TF32's rounding: refused in single precision, allowed in TF32."""
-    from penchant_numerics.determinism import NotDeterministicError, check_deterministic
+    from penchant_numerics.device import check_deterministic
+    from penchant_numerics.device.determinism import NotDeterministicError
 
     class Rounded(torch.nn.Module):
         def forward(self, x):

@@ -16,8 +16,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
-from penchant.execution import checkpoints
-from penchant.execution.folders import still_to_do
+from penchant.execution.job import checkpoints
+from penchant.execution.queue.folders import still_to_do
 from penchant.results.files import read_arrays, write_arrays
 from penchant.results.runs import Run
 
@@ -217,7 +217,7 @@ def test_a_resume_holds_one_shard_at_a_time_and_does_damaged_ones_again(tmp_path
 def test_every_flipped_bit_of_a_shard_is_noticed_or_harmless(tmp_path, monkeypatch):
     """A sample of all single-bit flips: never another number, never another exception."""
     import penchant_testing as testing
-    from penchant.execution.mapping import Map, pack
+    from penchant.execution.job.mapping import Map, pack
 
     shards = Map(testing.context("output-spread", tmp_path), flip, [3])
     values = {"values": np.arange(4.0), "text": "a"}

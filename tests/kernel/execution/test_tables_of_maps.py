@@ -1,4 +1,4 @@
-"""`context.tables` (`penchant.execution.tables`): what shards return, along named axes."""
+"""`context.tables` (`penchant.execution.job.tables`): what shards return, along named axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import penchant
 import pytest
 from numpy.testing import assert_array_equal
-from penchant_numerics.batched_training import shard_of
+from penchant_numerics.training import shard_of
 
 STEPS = (0, 5, 9)
 

@@ -143,7 +143,7 @@ def test_cuda_where_there_is_none_is_told_before_anything_runs():
 
 
 def test_workers_take_devices_in_turn(monkeypatch):
-    from penchant.execution.devices import resolve_device
+    from penchant.execution.job.devices import resolve_device
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -6,10 +6,9 @@ import math
 import penchant
 import pytest
 from penchant import Quantity
+from penchant.results.differences import Difference, z_text
 from penchant.results.quantities import distance
-from penchant_numerics import significance
-from penchant_numerics.differences import Difference, z_text
-from penchant_numerics.statistics import rank_correlation
+from penchant_numerics.statistics import rank_correlation, significance
 from penchant_report.answer_section import answer_values
 from penchant_report.answers import Entry, answers
 from penchant_report.pooling import difference, paired_difference, pooled

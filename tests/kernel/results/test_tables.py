@@ -12,7 +12,7 @@ import penchant
 import pytest
 from numpy.testing import assert_array_equal
 from penchant.results.job_folder import JobFolder
-from penchant_numerics import significance, statistics
+from penchant_numerics.statistics import significance, statistics
 
 SHAPE = {"frequency": (0.1, 0.5), "training": range(4), "step": (0, 10, 20)}
 

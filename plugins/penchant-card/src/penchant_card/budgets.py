@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
-from penchant.execution.devices import default_workers
+from penchant.execution.job.devices import default_workers
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant_tools.timing import estimated

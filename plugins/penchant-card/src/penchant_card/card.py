@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error, suggestion
-from penchant.execution.folders import move_aside
+from penchant.execution.queue.folders import move_aside
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build
 from penchant.experiments.identity import plain, short_hash

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penchant.errors import Error
-from penchant.execution.networks import BoundArchitecture
+from penchant.execution.job.networks import BoundArchitecture
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.jobs import Job
 from penchant.seeds import derive

@@ -12,9 +12,9 @@ import attrs
 from penchant.components.component import Probe
 from penchant.components.taking import how_taken
 from penchant.errors import Error
-from penchant.execution.context import Context
-from penchant.execution.devices import job_device, resolve_device
-from penchant.execution.loading import loaded
+from penchant.execution.job.context import Context
+from penchant.execution.job.devices import job_device, resolve_device
+from penchant.execution.job.loading import loaded
 from penchant.experiments.document import Document
 from penchant.experiments.experiment import Experiment, bound_components, build
 from penchant.experiments.jobs import BoundComponent, Job

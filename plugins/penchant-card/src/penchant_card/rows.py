@@ -9,11 +9,10 @@ from typing import Any
 
 import attrs
 from penchant.components.component import Probe
+from penchant.results.differences import z_text
 from penchant.results.quantities import Quantity
 from penchant.results.runs import Run
-from penchant_numerics import significance
-from penchant_numerics.differences import z_text
-from penchant_numerics.rounding import rounded, short_error
+from penchant_numerics.statistics import rounded, short_error, significance
 from penchant_report.answers import Group, answers, entries_of
 from penchant_report.figures import headline_of
 from penchant_report.pooling import Pooled

@@ -144,8 +144,8 @@ class CurvatureProxies(penchant.Probe):
     name = "curvature-proxies"
     example = "penchant probe curvature-proxies -a 'mlp:widths=[64,64,64]' -d digits"
     question = "How well do KFAC and other approximations describe the curvature of each layer?"
-    target = "penchant_curvature.probes.curvature_proxies:run"
-    figures = "penchant_curvature.figures.curvature_proxies:draw"
+    target = "penchant_curvature.curvature_proxies.probe:run"
+    figures = "penchant_curvature.curvature_proxies.figures:draw"
     needs = ("architecture", "dataset", "classes")
     takes = ("fresh", "trained")
     accepts = ("sequences",)

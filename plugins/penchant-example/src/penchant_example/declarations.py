@@ -50,8 +50,8 @@ class OutputSpread(penchant.Probe):
     name = "output-spread"
     example = "penchant probe output-spread -a perceptron -d two-blobs"
     question = "How much do the outputs of fresh networks differ?"
-    target = "penchant_example.probes.output_spread:run"
-    figures = "penchant_example.figures.output_spread:draw"
+    target = "penchant_example.output_spread.probe:run"
+    figures = "penchant_example.output_spread.figures:draw"
     needs = ("architecture", "dataset")
     accepts = ("sequences",)
     roles = {"spread": "standard-deviation"}

@@ -68,7 +68,7 @@ class ImportedArchitecture(Architecture):
 
 def _measurable(network: Any) -> Any:
     """A module without wrappers such as `DataParallel`; kinds that nothing measures are refused."""
-    from penchant_numerics.suitability import UnsuitableNetworkError, check_kind, unwrapped
+    from penchant_numerics.device import UnsuitableNetworkError, check_kind, unwrapped
 
     network = unwrapped(network)
     try:

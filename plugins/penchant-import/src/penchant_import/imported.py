@@ -26,7 +26,7 @@ TEST_SHARE = 5  # one in this many samples is for testing where there is no test
 
 def build(options: ImportedArchitecture, shape: tuple[int, ...], outputs: int) -> Any:
     """Target of the architecture `import`."""
-    from penchant_numerics.suitability import unwrapped
+    from penchant_numerics.device import unwrapped
     from torch import nn
 
     source = options.factory
@@ -142,8 +142,7 @@ def load(options: ImportedDataset, generator: Any) -> Any:
 def _with_next_labels(pair: tuple[Any, Any], warnings: list[str]) -> tuple[Any, Any]:
     """Labels that are the tokens themselves, as transformers' models take them, are shifted."""
     import torch
-    from penchant_numerics.data import WHOLE, stored_type
-    from penchant_numerics.sequences import next_labels
+    from penchant_numerics.data import WHOLE, next_labels, stored_type
 
     inputs, labels = pair
     # Streamed inputs are not gone through for this.
@@ -294,8 +293,7 @@ def _is_streamed(value: Any) -> bool:
 def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
     """Inputs that are read batch by batch, and labels."""
     import torch
-    from penchant_numerics.data import stored_type
-    from penchant_numerics.streamed import dataset_of, stream
+    from penchant_numerics.data import dataset_of, stored_type, stream
 
     try:
         inputs, labels = stream(_with_pairs(value))
@@ -310,7 +308,7 @@ def _streamed(value: Any, conventions: dict[str, str]) -> tuple[Any, Any]:
 
 def _with_pairs(value: Any) -> Any:
     """The same with pairs of tensors for samples or batches, which may be dicts and pictures."""
-    from penchant_numerics.streamed import dataset_of
+    from penchant_numerics.data import dataset_of
 
     if isinstance(value, (tuple, list)):
         return value

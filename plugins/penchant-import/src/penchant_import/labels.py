@@ -117,7 +117,7 @@ def _of_rows(
         return classes, int(lengths[0])
     if rows and lengths[0] == positions:
         whole = [each.long() for each in splits]
-        from penchant_numerics.sequences import IGNORED
+        from penchant_numerics.data import IGNORED
 
         known = [each[each != IGNORED] for each in whole]
         if all(len(each) for each in known):
@@ -157,7 +157,7 @@ def _counted(splits: Sequence[Any], classes: int | None = None) -> int:
         raise Error(
             f"labels run from {lowest} to {highest}, expected classes that count from 0: subtract "
             f"{lowest}; or, where some classes have no samples, give "
-            "penchant_numerics.data.Data(train, test, classes), or the option classes"
+            "penchant_numerics.data.data.Data(train, test, classes), or the option classes"
         )
     return _few(highest + 1)
 

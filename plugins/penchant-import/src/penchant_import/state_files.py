@@ -47,7 +47,7 @@ def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = T
     Returns:
         What of the file was not used; empty if everything was.
     """
-    from penchant_numerics.state_dicts import fill
+    from penchant_numerics.data import fill
 
     content = read_tensors(path)
     try:

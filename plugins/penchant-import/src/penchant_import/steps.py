@@ -68,7 +68,7 @@ def _name(path: Path) -> str:
 
 def _held(file: Path) -> dict[str, int]:
     """What a file has beside its tensors: counts, and whether its weights are averages."""
-    from penchant_numerics.state_dicts import has_averages
+    from penchant_numerics.data import has_averages
 
     if file.suffix == ".safetensors" or file.name.endswith(INDEX):
         return {}  # tensors only

@@ -10,9 +10,8 @@ from typing import Any
 import attrs
 import penchant
 import torch
-from penchant_numerics.ensembles import constructed
-from penchant_numerics.estimates import Information
-from penchant_numerics.estimator_context import EstimatorContext
+from penchant_numerics.roles import EstimatorContext, Information
+from penchant_numerics.training import constructed
 from torch import Generator, nn
 
 from penchant_mine.declarations.estimators import ARCHITECTURES, ESTIMATORS
@@ -87,7 +86,7 @@ class _StandaloneContext:
 
 @attrs.frozen
 class _Networks:
-    """Statistics networks by their numbers, as `penchant_numerics.ensembles` draws them."""
+    """Statistics networks by their numbers, as `training.ensembles` draws them."""
 
     component: Any
     shape: tuple[int, ...]

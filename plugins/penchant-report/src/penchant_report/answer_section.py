@@ -7,10 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from penchant.results.differences import z_text
 from penchant.results.runs import Run
-from penchant_numerics import significance
-from penchant_numerics.differences import z_text
-from penchant_numerics.rounding import counted, p_text, rounded, short_error
+from penchant_numerics.statistics import counted, p_text, rounded, short_error, significance
 
 from penchant_report.answers import AXES, Answer, Contrast, Group, clashes, seeds_of
 from penchant_report.dots import MOST_PANELS, MOST_ROWS, panels

@@ -10,11 +10,11 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
+from penchant.results.differences import Difference
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 from penchant.results.runs import Run
-from penchant_numerics import significance
-from penchant_numerics.differences import Difference
+from penchant_numerics.statistics import significance
 
 from penchant_report.pooling import Pooled, difference, effects_difference, nulls_differ, pooled
 

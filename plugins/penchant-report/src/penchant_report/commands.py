@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import penchant
 from penchant.terminal import complain, say
-from penchant_numerics.significance import LEVEL
+from penchant_numerics.statistics import LEVEL
 
 
 @click.command()

@@ -16,10 +16,10 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
+from penchant.results.differences import Difference, z_text
 from penchant.results.quantities import Quantity
 from penchant.results.runs import Run
-from penchant_numerics import significance
-from penchant_numerics.differences import Difference, z_text
+from penchant_numerics.statistics import significance
 
 from penchant_report.answers import Answer, Entry, answers, clashes
 from penchant_report.dataframes import data_frame

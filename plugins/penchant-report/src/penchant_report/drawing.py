@@ -16,9 +16,9 @@ from typing import Any
 
 from penchant.errors import Error
 from penchant.execution.failures import TimeLimitError, authors_line
-from penchant.execution.limits import time_limit
-from penchant.execution.locks import PAUSE
-from penchant.execution.tasks import Queue
+from penchant.execution.queue.limits import time_limit
+from penchant.execution.queue.locks import PAUSE
+from penchant.execution.queue.tasks import Queue
 from penchant.results.files import SCHEMA, atomic, check_name, write_json
 from penchant.results.inside import inside
 from penchant.results.job_folder import JobFolder

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 from penchant.errors import Error
 from penchant.results.runs import Run
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_report.answers import Answer, Group
 from penchant_report.figures import headline_of

@@ -15,7 +15,7 @@ from penchant.results.job_folder import JobFolder
 from penchant.results.quantities import Quantity, distance
 from penchant.results.records import accuracy_text
 from penchant.results.runs import Run
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_report import table_views
 from penchant_report.answers import Entry

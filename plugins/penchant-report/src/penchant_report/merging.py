@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from penchant_numerics.significance import LEVEL
+from penchant_numerics.statistics import LEVEL
 
 _NUMBER = r"[-−]?\d+(?:\.\d+)?(?:e-?\d+)?"
 _P = rf"p [=<] {_NUMBER}"

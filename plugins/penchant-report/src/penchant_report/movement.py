@@ -13,8 +13,7 @@ from pathlib import Path
 import attrs
 from penchant.errors import Error
 from penchant.results.runs import Run
-from penchant_numerics import significance
-from penchant_numerics.rounding import counted, p_text
+from penchant_numerics.statistics import counted, p_text, significance
 
 from penchant_report.answers import Entry
 from penchant_report.compare import Row, compare

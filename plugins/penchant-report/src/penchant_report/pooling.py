@@ -18,9 +18,9 @@ import statistics
 from collections.abc import Sequence
 
 import attrs
+from penchant.results.differences import Difference, against_null, null_df
 from penchant.results.quantities import Quantity
-from penchant_numerics import significance
-from penchant_numerics.differences import Difference, against_null, null_df
+from penchant_numerics.statistics import significance
 
 FEWEST_SEEDS = 3  # from which on their spread decides
 ALIKE = 0.002  # chance of a spread so small, below which seeds are not taken as independent

@@ -19,7 +19,7 @@ from penchant.results.bounds import LARGEST_EXPERIMENT, content_of
 from penchant.results.files import atomic
 from penchant.results.inside import inside
 from penchant.results.runs import Run
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_report.answer_section import CSV, answer_values
 from penchant_report.answers import Answer, Entry, answers, entries_of, seeds_of

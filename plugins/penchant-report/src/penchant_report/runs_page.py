@@ -10,7 +10,7 @@ from urllib.parse import quote
 from penchant.errors import Error
 from penchant.results.inside import inside
 from penchant.results.runs import Run, read
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_report.pages import write_page
 from penchant_report.report import day_of

@@ -33,7 +33,7 @@ def _figure(result: Result, name: str, table: Table) -> Figure:
 
 def _drawn(name: str, table: Table) -> tuple[Figure, str]:
     """The figure of a table, and what its caption says of errors and nulls."""
-    from penchant_numerics.curves import curves
+    from penchant_numerics.pictures.curves import curves
 
     label = f"{name.replace('-', ' ')} ({table.unit})" if table.unit else name.replace("-", " ")
     x, *others = _order(table)

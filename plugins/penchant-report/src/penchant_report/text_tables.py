@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import attrs
 from penchant.errors import Error, suggestion
 from penchant.results.runs import Run
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_report.answers import Answer, answers, entries_of
 from penchant_report.wording import value_text

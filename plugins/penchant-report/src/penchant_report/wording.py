@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penchant.results.quantities import Quantity
-from penchant_numerics import significance
-from penchant_numerics.rounding import rounded, short_error
+from penchant_numerics.statistics import rounded, short_error, significance
 
 Z_MEANING = (
     "z: the difference in standard errors; where few repetitions or permutations decide, the "

@@ -47,8 +47,8 @@ class RepresentationSimilarity(penchant.Probe):
         "-d digits:per_class=100 -o second=seed"
     )
     question = "How similar are the representations of layers, in one network or in two?"
-    target = "penchant_representations.probes.representation_similarity:run"
-    figures = "penchant_representations.figures.representation_similarity:draw"
+    target = "penchant_representations.representation_similarity.probe:run"
+    figures = "penchant_representations.representation_similarity.figures:draw"
     needs = ("architecture", "dataset")
     instead = ("features", "kernels")
     takes = ("fresh", "trained", "trajectory")

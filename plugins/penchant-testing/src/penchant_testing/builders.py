@@ -9,10 +9,10 @@ from typing import Any
 
 from penchant.api import component_table, one_probe
 from penchant.components.component import Probe
-from penchant.execution.context import Context
-from penchant.execution.devices import resolve_device
-from penchant.execution.loading import loaded
-from penchant.execution.networks import BoundArchitecture
+from penchant.execution.job.context import Context
+from penchant.execution.job.devices import resolve_device
+from penchant.execution.job.loading import loaded
+from penchant.execution.job.networks import BoundArchitecture
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
 from penchant.experiments.jobs import BoundComponent, Job

@@ -432,13 +432,19 @@ def check_light(package: str) -> None:
 
 
 def check_rooms(registration: Registration) -> None:
-    """A component's code stands where its name says: `package.<kind>s.<name>`."""
+    """A component's code stands where its name says.
+
+    A probe has a folder of its name with `probe.py` and `figures.py`, other components stand
+    in `package.<kind>s`.
+    """
     cls: Any = registration.component
-    room = f"{registration.package}.{cls.kind}s"
+    folder = f"{registration.package}.{cls.name.replace('-', '_')}"
+    others = f"{registration.package}.{cls.kind}s"
     targets = {"target": cls.target}
     if getattr(cls, "figures", ""):
         targets["figures"] = cls.figures
-    rooms = {"target": room, "figures": f"{registration.package}.figures"}
+    target_module = f"{folder}.probe" if cls.kind == "probe" else others
+    rooms = {"target": target_module, "figures": f"{folder}.figures"}
     for kind, target in targets.items():
         # A class of the user's own has no package to stand in.
         if not isinstance(target, str):

@@ -34,7 +34,7 @@ from typing import Any
 
 import torch
 from penchant import Error
-from penchant.execution import processes
+from penchant.execution.workers import processes
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 from penchant_testing import emulated_cuda

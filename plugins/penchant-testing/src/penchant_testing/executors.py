@@ -12,11 +12,11 @@ from penchant.components.builtin import Processes
 from penchant.components.component import Executor, Probe
 from penchant.components.hookspecs import hookimpl
 from penchant.components.options import option
-from penchant.execution.context import Context
-from penchant.execution.executors import Team
+from penchant.execution.job.context import Context
+from penchant.execution.queue.tasks import Queue
 from penchant.execution.runner import run_experiment
-from penchant.execution.tasks import Queue
-from penchant.execution.worker import Assignment
+from penchant.execution.workers.executors import Team
+from penchant.execution.workers.worker import Assignment
 from penchant.experiments.experiment import build
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery

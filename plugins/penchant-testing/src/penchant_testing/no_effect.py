@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant_numerics.significance import LEVEL
+from penchant_numerics.statistics import LEVEL
 
 from penchant_testing.checks import small_run
 

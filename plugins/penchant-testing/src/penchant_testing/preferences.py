@@ -9,7 +9,7 @@ from typing import Any
 
 from penchant.api import component_table
 from penchant.errors import Error
-from penchant.execution.devices import job_device
+from penchant.execution.job.devices import job_device
 from penchant.execution.runner import run_experiment
 from penchant.experiments.experiment import build, read_toml
 from penchant.plugins import discovery

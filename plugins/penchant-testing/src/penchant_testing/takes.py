@@ -15,10 +15,10 @@ from unittest import mock
 
 from penchant.components.taking import taken
 from penchant.errors import Error
-from penchant.execution import attempts
-from penchant.execution.attempts import run_job
-from penchant.execution.context import Context
-from penchant.execution.networks import BoundArchitecture
+from penchant.execution.job import attempts
+from penchant.execution.job.attempts import run_job
+from penchant.execution.job.context import Context
+from penchant.execution.job.networks import BoundArchitecture
 from penchant.results.result import Result
 
 from penchant_testing import builders

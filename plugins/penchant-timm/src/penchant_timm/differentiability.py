@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penchant_numerics import safety
+from penchant_numerics.device import safety
 from torch import nn
 
 

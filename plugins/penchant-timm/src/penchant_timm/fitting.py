@@ -11,7 +11,7 @@ from types import ModuleType
 
 import penchant
 import torch
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
 
 from penchant_timm.arguments import parse_arguments
 from penchant_timm.creation import create

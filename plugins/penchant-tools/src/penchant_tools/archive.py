@@ -14,7 +14,7 @@ from typing import Any
 
 import penchant
 from penchant.results.files import atomic, checksum
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_tools.copies import finished
 

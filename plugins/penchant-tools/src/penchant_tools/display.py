@@ -14,7 +14,7 @@ from typing import Any
 
 from penchant.components.hookspecs import hookimpl
 from penchant.results.records import accuracy_text
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_tools.bars import Bars, is_watched
 from penchant_tools.quantity_lines import quantity_lines

@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 from penchant.components.component import Dataset
 from penchant.errors import Error
-from penchant.execution.devices import job_device, resolve_device
-from penchant.execution.loading import loaded
-from penchant.execution.networks import FROM_EMBEDDING, BoundArchitecture
+from penchant.execution.job.devices import job_device, resolve_device
+from penchant.execution.job.loading import loaded
+from penchant.execution.job.networks import FROM_EMBEDDING, BoundArchitecture
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
 from penchant.experiments.jobs import BoundComponent
@@ -226,7 +226,7 @@ class _Diagnosis:
     def check_data(self, table: Mapping[str, Any]) -> Iterator[CheckResult]:
         """Load samples and say what they are."""
         import torch
-        from penchant_numerics.derivative_trials import SAMPLES
+        from penchant_numerics.device import SAMPLES
 
         options = dict(table)
         name = options.pop("name")
@@ -258,15 +258,15 @@ class _Diagnosis:
 
     def check_network(self, table: Mapping[str, Any]) -> Iterator[CheckResult]:
         """Draw a network, and try what probes do to it."""
-        from penchant_numerics.derivative_trials import (
+        from penchant_numerics.device import (
             KINK,
             SECOND,
             TRIALS,
             problem_of,
             random_points,
+            safe,
+            without_torchs_own_warnings,
         )
-        from penchant_numerics.isolation import without_torchs_own_warnings
-        from penchant_numerics.safety import safe
 
         options = dict(table)
         name = options.pop("name")
@@ -421,7 +421,7 @@ class _Diagnosis:
             if axis in self.refused:
                 return f"{what}, and this one cannot be used"
             return what
-        from penchant_numerics.derivative_trials import SECOND
+        from penchant_numerics.device import SECOND
 
         # Curvature is the role whose estimators differentiate twice.
         twice = "second-derivatives" in needs or "curvature" in cls.roles
@@ -463,7 +463,7 @@ def _first_sentence(text: str) -> str:
 
 def _orders(network: Any, inputs: Any) -> Iterator[CheckResult]:
     """Operations that some order of differentiation gets wrong, without torch saying so."""
-    from penchant_numerics.derivative_trials import shortened
+    from penchant_numerics.device import shortened
 
     copied = copy.deepcopy(network).double()
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from penchant.execution.selection import selected
 from penchant.plugins.discovery import Plugins
 from penchant.terminal import say
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 from penchant_tools.forecast import forecast
 from penchant_tools.planning import plan

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.execution.devices import default_workers
+from penchant.execution.job.devices import default_workers
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant.results.job_folder import JobFolder

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 from penchant.errors import Error
-from penchant.execution.devices import job_device
+from penchant.execution.job.devices import job_device
 from penchant.experiments.experiment import Experiment, build
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import Plugins

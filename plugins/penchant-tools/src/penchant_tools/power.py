@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penchant.experiments.jobs import Job
-from penchant_numerics import significance
+from penchant_numerics.statistics import significance
 
 REPETITIONS = "trainings"  # the option that says how often a probe repeats itself
 FEWEST_SEEDS = 3  # from which on their spread decides

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penchant.results.quantities import Quantity, distance
-from penchant_numerics.rounding import rounded, short_error
+from penchant_numerics.statistics import rounded, short_error
 
 NARROWEST = 40  # columns: what is narrower than that is not laid out for
 _INDENT = "  "

@@ -15,12 +15,12 @@ from types import FrameType
 
 from penchant.components.targets import resolve
 from penchant.errors import Error
-from penchant.execution.attempts import call_probe
-from penchant.execution.context import Context
-from penchant.execution.devices import resolve_device
-from penchant.execution.environment import isolated
-from penchant.execution.fitting import check_fit, naming_unselected
-from penchant.execution.mapping import Pool
+from penchant.execution.job.attempts import call_probe
+from penchant.execution.job.context import Context
+from penchant.execution.job.devices import resolve_device
+from penchant.execution.job.environment import isolated
+from penchant.execution.job.fitting import check_fit, naming_unselected
+from penchant.execution.job.mapping import Pool
 from penchant.experiments.jobs import Job
 
 from penchant_tools.timing import JobTimer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import penchant
 from penchant.results.runs import Run
-from penchant_numerics.rounding import counted
+from penchant_numerics.statistics import counted
 
 
 def run_lines(folder: Path) -> Iterator[str]:

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.execution.attempts import run_job
-from penchant.execution.context import Context
-from penchant.execution.devices import resolve_device
-from penchant.execution.environment import peak_memory
-from penchant.execution.mapping import Arrays, Map
-from penchant.execution.progress import Message, Reporter, reporting
+from penchant.execution.job.attempts import run_job
+from penchant.execution.job.context import Context
+from penchant.execution.job.devices import resolve_device
+from penchant.execution.job.environment import peak_memory
+from penchant.execution.job.mapping import Arrays, Map
+from penchant.execution.queue.progress import Message, Reporter, reporting
 from penchant.experiments.jobs import Job
 from penchant.plugins import discovery
 

@@ -39,8 +39,8 @@ class WeightSpectra(penchant.Probe):
         "penchant probe weight-spectra -a 'mlp:widths=[256,256]' --shape 1,16,16 --outputs 100"
     )
     question = "Are weights random, do they have spikes, or heavy tails?"
-    target = "penchant_weights.probes.weight_spectra:run"
-    figures = "penchant_weights.figures.weight_spectra:draw"
+    target = "penchant_weights.weight_spectra.probe:run"
+    figures = "penchant_weights.weight_spectra.figures:draw"
     accepts = ("architecture", "dataset", "sequences")
     takes = ("fresh", "trained")
     quantities = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
 
 
 def image(shape: tuple[int, ...], name: str, *, at_least: int = 1) -> tuple[int, int, int]:

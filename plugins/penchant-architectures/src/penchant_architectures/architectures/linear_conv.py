@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import penchant
 import torch
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
 from torch import nn
 
 from penchant_architectures.declarations import linear_models

@@ -6,8 +6,8 @@ import math
 
 import penchant
 import torch
-from penchant_numerics import pooling_filters
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
+from penchant_numerics.inputs import pooling_filters
 from torch import nn
 
 from penchant_architectures.architectures.layers import make_activation

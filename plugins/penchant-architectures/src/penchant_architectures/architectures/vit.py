@@ -6,7 +6,7 @@ import math
 
 import penchant
 import torch
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
 from torch import nn
 
 from penchant_architectures.architectures.images import image

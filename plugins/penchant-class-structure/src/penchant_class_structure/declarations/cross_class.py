@@ -50,8 +50,8 @@ class CrossClass(penchant.Probe):
         "-d digits:per_class=20"
     )
     question = "Do class means cause the largest eigenvalues of the curvature?"
-    target = "penchant_class_structure.probes.cross_class:run"
-    figures = "penchant_class_structure.figures.cross_class:draw"
+    target = "penchant_class_structure.cross_class.probe:run"
+    figures = "penchant_class_structure.cross_class.figures:draw"
     needs = ("architecture", "dataset", "classes")
     takes = ("fresh", "trained")
     quantities = {

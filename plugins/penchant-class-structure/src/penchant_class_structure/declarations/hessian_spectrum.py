@@ -109,8 +109,8 @@ class HessianSpectrum(penchant.Probe):
     question = (
         "Where do the outliers, the bulk and the negative eigenvalues of the Hessian come from?"
     )
-    target = "penchant_class_structure.probes.hessian_spectrum:run"
-    figures = "penchant_class_structure.figures.hessian_spectrum:draw"
+    target = "penchant_class_structure.hessian_spectrum.probe:run"
+    figures = "penchant_class_structure.hessian_spectrum.figures:draw"
     needs = ("architecture", "dataset", "second-derivatives")
     takes = ("fresh", "trained")
     accepts = ("sequences",)

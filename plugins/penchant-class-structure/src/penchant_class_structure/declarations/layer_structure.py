@@ -35,8 +35,8 @@ class LayerStructure(penchant.Probe):
         "-d digits:per_class=100"
     )
     question = "In which layers do features and backpropagated errors separate the classes?"
-    target = "penchant_class_structure.probes.layer_structure:run"
-    figures = "penchant_class_structure.figures.layer_structure:draw"
+    target = "penchant_class_structure.layer_structure.probe:run"
+    figures = "penchant_class_structure.layer_structure.figures:draw"
     needs = ("architecture", "dataset", "classes")
     takes = ("fresh", "trained")
     quantities = {

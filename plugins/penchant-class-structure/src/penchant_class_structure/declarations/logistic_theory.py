@@ -23,8 +23,8 @@ class LogisticTheory(penchant.Probe):
 
     name = "logistic-theory"
     question = "Does theory predict the outliers in the curvature of logistic regression?"
-    target = "penchant_class_structure.probes.logistic_theory:run"
-    figures = "penchant_class_structure.figures.logistic_theory:draw"
+    target = "penchant_class_structure.logistic_theory.probe:run"
+    figures = "penchant_class_structure.logistic_theory.figures:draw"
     needs = ("training",)
     uses = ("gaussian-mixture",)
     quantities = {

@@ -43,8 +43,8 @@ class NeuralCollapse(penchant.Probe):
         "-d digits:per_class=100"
     )
     question = "Do samples fall onto their class means, and these onto a simplex?"
-    target = "penchant_class_structure.probes.neural_collapse:run"
-    figures = "penchant_class_structure.figures.neural_collapse:draw"
+    target = "penchant_class_structure.neural_collapse.probe:run"
+    figures = "penchant_class_structure.neural_collapse.figures:draw"
     needs = ("architecture", "dataset", "classes")
     instead = ("features", "labels")
     takes = ("fresh", "trained", "trajectory")

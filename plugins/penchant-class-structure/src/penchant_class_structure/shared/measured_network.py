@@ -9,20 +9,20 @@ from typing import Protocol
 
 import penchant
 import torch
-from penchant_numerics import memory
-from penchant_numerics.data import Samples
-from penchant_numerics.safety import safe
-from penchant_numerics.sequences import (
+from penchant_numerics.curvature import loss_function
+from penchant_numerics.data import (
     IGNORED,
+    Samples,
     are_sequences,
     contributions_to_mean,
     positions_counted,
 )
+from penchant_numerics.device import memory, safe
 from penchant_numerics.statistics import accuracy
-from penchant_numerics.trainer import evaluate, loss_function, outputs
+from penchant_numerics.training import evaluate, outputs
 from torch import Tensor, nn
 
-from penchant_class_structure.numerics.influence import stderr_of
+from penchant_class_structure.shared.influence import stderr_of
 
 
 class Options(Protocol):

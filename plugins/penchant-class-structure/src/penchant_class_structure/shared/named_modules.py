@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import penchant
-from penchant_numerics.modules import Modules
+from penchant_numerics.jacobians import Modules
 
 
 def named_modules(patterns: Sequence[str], context: penchant.Context) -> Modules | None:

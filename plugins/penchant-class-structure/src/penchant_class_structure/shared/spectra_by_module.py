@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 
 import penchant
 import torch
-from penchant_numerics.operators import Dense, Operator, Restricted
-from penchant_numerics.spectral_density import (
+from penchant_numerics.linear_algebra import (
+    Dense,
     Density,
+    Operator,
     Quadrature,
+    Restricted,
     exact_quadrature,
     quadrature,
-    spectral_density,
 )
+from penchant_numerics.linear_algebra.spectral_density import spectral_density
 from torch import Tensor
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum

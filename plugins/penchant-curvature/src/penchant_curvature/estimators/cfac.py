@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.sequences import are_sequences
+from penchant_numerics.data import are_sequences
 from torch import nn
 
 from penchant_curvature.declarations import Cfac
 from penchant_curvature.estimators.measured_curvature import Data, by_factors
-from penchant_curvature.numerics.layer_operators import LayerOperators
+from penchant_curvature.shared.layer_operators import LayerOperators
 
 
 def estimate(

@@ -8,7 +8,7 @@ from torch import nn
 
 from penchant_curvature.declarations import Kfac
 from penchant_curvature.estimators.measured_curvature import Data, by_factors
-from penchant_curvature.numerics.layer_operators import LayerOperators
+from penchant_curvature.shared.layer_operators import LayerOperators
 
 
 def estimate(

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import penchant
 import torch
-from penchant_numerics.gauss_newton import LOSSES
-from penchant_numerics.linearisation import Outputs
-from penchant_numerics.losses import conventions
-from penchant_numerics.sequence_columns import (
+from penchant_numerics.curvature import (
+    LOSSES,
     convex_columns,
     empirical_columns,
     gauss_newton_columns,
     numbers_of,
 )
-from penchant_numerics.sequences import IGNORED, are_sequences
+from penchant_numerics.curvature.losses import conventions
+from penchant_numerics.data import IGNORED, are_sequences
+from penchant_numerics.jacobians import Outputs
 from torch import Tensor, nn
 
 from penchant_curvature.declarations import Curvature, Factored
-from penchant_curvature.numerics.layer_operators import (
+from penchant_curvature.shared.layer_operators import (
     LayerOperators,
     column_operators,
     kronecker_operators,
 )
-from penchant_curvature.numerics.linear_layers import Coverage, coverage
-from penchant_curvature.numerics.moment_sums import IndefiniteError, UnreachedError
+from penchant_curvature.shared.linear_layers import Coverage, coverage
+from penchant_curvature.shared.moment_sums import IndefiniteError, UnreachedError
 
 Data = tuple[Tensor, Tensor | None]  # inputs and labels
 

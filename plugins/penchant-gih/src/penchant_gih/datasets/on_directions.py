@@ -9,7 +9,7 @@ from typing import Any
 import penchant
 import torch
 from penchant_numerics.data import Data, Samples, streams
-from penchant_numerics.precision import HOST
+from penchant_numerics.device import HOST
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.datasets import OnDirections

@@ -58,8 +58,8 @@ class AverageGeometry(penchant.Probe):
     takes = ("fresh", "trained")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.average_geometry:run"
-    figures = "penchant_gih.figures.average_geometry:draw"
+    target = "penchant_gih.average_geometry.probe:run"
+    figures = "penchant_gih.average_geometry.figures:draw"
     quantities = {
         "trace": "mean squared norm of the gradient",
         "effective-rank": "number of directions that count (exponential of the spectral entropy)",
@@ -141,8 +141,8 @@ class GeometryEvolution(penchant.Probe):
     question = "How does the input geometry of a network change at the start of training?"
     needs = ("architecture", "dataset", "second-derivatives", "continuous-inputs")
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.geometry_evolution:run"
-    figures = "penchant_gih.figures.geometry_evolution:draw"
+    target = "penchant_gih.geometry_evolution.probe:run"
+    figures = "penchant_gih.geometry_evolution.figures:draw"
     quantities = {
         "corr-s": "Corr(Delta, S), at the last width or step",
         "corr-gsg": "Corr(Delta, G S G), at the last width or step",
@@ -233,8 +233,8 @@ class GeometryTraining(penchant.Probe):
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
     uses = ("gaussian",)
-    target = "penchant_gih.probes.geometry_training:run"
-    figures = "penchant_gih.figures.geometry_training:draw"
+    target = "penchant_gih.geometry_training.probe:run"
+    figures = "penchant_gih.geometry_training.figures:draw"
     quantities = {
         "peak-corr-s": "largest Corr(G_t, S) over steps; missing if G_t is only noise",
         "peak-corr-gsg": "largest Corr(G_t, G S G) over steps; missing if G_t is only noise",
@@ -361,8 +361,8 @@ class InputCurvature(penchant.Probe):
     question = "Is the loss curved along the input directions to which the network is sensitive?"
     needs = ("architecture", "dataset", "classes", "second-derivatives", "continuous-inputs")
     takes = ("fresh", "trained", "trajectory")
-    target = "penchant_gih.probes.input_curvature:run"
-    figures = "penchant_gih.figures.input_curvature:draw"
+    target = "penchant_gih.input_curvature.probe:run"
+    figures = "penchant_gih.input_curvature.figures:draw"
     quantities = {
         "corr-g": "Corr of the mean Hessian with G_t at the last step",
         "second-share": "norm of E[l' Hess_x f] over that of the whole, at the last step",

@@ -50,8 +50,8 @@ class DirectionGeneralization(FromGeometry):
     needs = ("architecture", "training", "continuous-inputs")
     accepts = ("dataset",)
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.direction_generalization:run"
-    figures = "penchant_gih.figures.direction_generalization:draw"
+    target = "penchant_gih.direction_generalization.probe:run"
+    figures = "penchant_gih.direction_generalization.figures:draw"
     quantities = {
         "test-accuracy": "accuracy on test samples, mean over directions",
         "drop": "mean test accuracy over the leading half of the indices minus the trailing half",
@@ -140,8 +140,8 @@ class FeaturePreference(FromGeometry):
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("linear-and-ring",)
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.feature_preference:run"
-    figures = "penchant_gih.figures.feature_preference:draw"
+    target = "penchant_gih.feature_preference.probe:run"
+    figures = "penchant_gih.feature_preference.figures:draw"
     quantities = {
         "first-linear-accuracy": "test samples, linear feature alone, at the smallest index",
         "last-linear-accuracy": "test samples, linear feature alone, at the largest index",
@@ -203,8 +203,8 @@ class FeatureElimination(FromGeometry):
     )
     needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.feature_elimination:run"
-    figures = "penchant_gih.figures.feature_elimination:draw"
+    target = "penchant_gih.feature_elimination.probe:run"
+    figures = "penchant_gih.feature_elimination.figures:draw"
     quantities = {
         "advantage": "mean test accuracy minus that with random directions, over all counts but "
         "the first"
@@ -266,8 +266,8 @@ class SamplePruning(FromGeometry):
     question = "Which training samples can be removed without losing accuracy?"
     needs = ("architecture", "dataset", "classes", "continuous-inputs")
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.sample_pruning:run"
-    figures = "penchant_gih.figures.sample_pruning:draw"
+    target = "penchant_gih.sample_pruning.probe:run"
+    figures = "penchant_gih.sample_pruning.figures:draw"
     quantities = {"advantage": "mean test accuracy minus that of random pruning, over fractions"}
     headline = penchant.Headline(
         "advantage",
@@ -328,8 +328,8 @@ class DecisionPlane(FromGeometry):
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("two-circles",)
     roles = {"directions": "average-geometry"}
-    target = "penchant_gih.probes.decision_plane:run"
-    figures = "penchant_gih.figures.decision_plane:draw"
+    target = "penchant_gih.decision_plane.probe:run"
+    figures = "penchant_gih.decision_plane.figures:draw"
     quantities = {
         "best-aligned-test-accuracy": "on test samples, in the plane of the smallest second "
         "index; null: one axis of the plane alone",

@@ -6,15 +6,15 @@ import math
 
 import penchant
 import torch
-from penchant_numerics import memory
-from penchant_numerics.estimates import Directions
-from penchant_numerics.row_moments import by_rows
+from penchant_numerics.device import memory
+from penchant_numerics.inputs import by_rows
+from penchant_numerics.roles import Directions
 from torch import Tensor
 
 from penchant_gih.declarations.estimators import AverageGeometry
-from penchant_gih.numerics import row_geometry
-from penchant_gih.numerics.geometry import GROUPS, HALVES, Geometry
-from penchant_gih.numerics.gradients import probed_gradients, shard_size
+from penchant_gih.shared import row_geometry
+from penchant_gih.shared.geometry import GROUPS, HALVES, Geometry
+from penchant_gih.shared.gradients import probed_gradients, shard_size
 from penchant_gih.shared.probing import (
     BATCH_NORM,
     OUTPUTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.curves import curves
+from penchant_numerics.pictures.curves import curves
 
 
 def accuracy_against_random(

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import penchant
 import torch
-from penchant_numerics.estimates import Directions
-from penchant_numerics.moments import descending_eigh
+from penchant_numerics.linear_algebra import descending_eigh
+from penchant_numerics.roles import Directions
 from torch import Tensor
 
-from penchant_gih.numerics import row_geometry
-from penchant_gih.numerics.geometry import GROUPS
+from penchant_gih.shared import row_geometry
+from penchant_gih.shared.geometry import GROUPS
 
 
 def preferred_directions(

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import penchant
 import torch
-from penchant_numerics.ensembles import Ensemble, State, draw_ahead, parameter_count
-from penchant_numerics.precision import TensorOptions
-from penchant_numerics.safety import safe
+from penchant_numerics.device import TensorOptions, safe
+from penchant_numerics.training import Ensemble, State, draw_ahead, parameter_count
 from torch import Tensor, nn
 
-from penchant_gih.numerics.gradients import networks_at_once
+from penchant_gih.shared.gradients import networks_at_once
 
 OUTPUTS = {1: "the only one", 2: "second logit minus first"}
 BATCH_NORM = {

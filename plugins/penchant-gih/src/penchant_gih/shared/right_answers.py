@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penchant_numerics.data import Samples
-from penchant_numerics.trainer import outputs, predictions
+from penchant_numerics.training import outputs, predictions
 from torch import Tensor, nn
 
 

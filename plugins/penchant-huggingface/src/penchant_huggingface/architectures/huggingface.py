@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import penchant
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
 from torch import Tensor, nn
 
 from penchant_huggingface.declarations import HuggingFace

@@ -8,8 +8,7 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics.data import Data, Samples
-from penchant_numerics.sequences import IGNORED, next_labels
+from penchant_numerics.data import IGNORED, Data, Samples, next_labels
 from torch import Generator, Tensor
 
 from penchant_huggingface.declarations import Texts

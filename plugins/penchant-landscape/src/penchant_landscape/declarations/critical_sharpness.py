@@ -45,8 +45,8 @@ class CriticalSharpness(penchant.Probe):
     name = "critical-sharpness"
     example = "penchant probe critical-sharpness -a mlp:widths=[32] -d digits:per_class=60"
     question = "How sharp is the loss along training, without second derivatives?"
-    target = "penchant_landscape.probes.critical_sharpness:run"
-    figures = "penchant_landscape.figures.critical_sharpness:draw"
+    target = "penchant_landscape.critical_sharpness.probe:run"
+    figures = "penchant_landscape.critical_sharpness.figures:draw"
     needs = ("architecture", "dataset")
     takes = ("fresh", "trained", "trajectory")
     accepts = ("sequences",)

@@ -47,8 +47,8 @@ class LearningCoefficient(penchant.Probe):
     name = "learning-coefficient"
     example = "penchant probe learning-coefficient -a mlp:widths=[8] -d digits:per_class=60"
     question = "How many parameters does the network use around its minimum?"
-    target = "penchant_landscape.probes.learning_coefficient:run"
-    figures = "penchant_landscape.figures.learning_coefficient:draw"
+    target = "penchant_landscape.learning_coefficient.probe:run"
+    figures = "penchant_landscape.learning_coefficient.figures:draw"
     needs = ("architecture", "dataset")
     takes = ("fresh", "trained", "trajectory")
     accepts = ("sequences",)

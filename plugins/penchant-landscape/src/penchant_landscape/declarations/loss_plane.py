@@ -42,8 +42,8 @@ class LossPlane(penchant.Probe):
     name = "loss-plane"
     example = "penchant probe loss-plane -a mlp:widths=[32] -d digits:per_class=60"
     question = "What does the loss look like between checkpoints, and around the network?"
-    target = "penchant_landscape.probes.loss_plane:run"
-    figures = "penchant_landscape.figures.loss_plane:draw"
+    target = "penchant_landscape.loss_plane.probe:run"
+    figures = "penchant_landscape.loss_plane.figures:draw"
     needs = ("architecture", "dataset", "classes", "second-derivatives")
     takes = ("fresh", "trained", "trajectory")
     accepts = ("sequences",)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import penchant
 import torch
-from penchant_numerics.data import Samples
-from penchant_numerics.sequences import IGNORED, are_sequences, positions_counted
+from penchant_numerics.data import IGNORED, Samples, are_sequences, positions_counted
 
 
 def first_samples(samples: Samples, count: int | None) -> Samples:

@@ -8,7 +8,7 @@ import penchant
 from torch import nn
 
 from penchant_mine.declarations.estimators import StatisticsConv
-from penchant_mine.numerics.information.conditioned_convolutions import ConditionedConvolutions
+from penchant_mine.shared.information.conditioned_convolutions import ConditionedConvolutions
 
 
 def build(options: StatisticsConv, shape: tuple[int, ...], outputs: int) -> nn.Module:

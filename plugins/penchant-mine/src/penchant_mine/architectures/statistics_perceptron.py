@@ -7,7 +7,7 @@ import math
 from torch import nn
 
 from penchant_mine.declarations.estimators import StatisticsPerceptron
-from penchant_mine.numerics.information.conditioned_convolutions import ACTIVATIONS
+from penchant_mine.shared.information.conditioned_convolutions import ACTIVATIONS
 
 
 def build(options: StatisticsPerceptron, shape: tuple[int, ...], outputs: int) -> nn.Module:

@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from penchant_mine.datasets.splits import train_and_test
 from penchant_mine.declarations.datasets import CorrelatedGaussians
-from penchant_mine.numerics.information.families import Setting, correlated
+from penchant_mine.shared.information.families import Setting, correlated
 
 
 def load(options: CorrelatedGaussians, generator: Generator) -> Data:

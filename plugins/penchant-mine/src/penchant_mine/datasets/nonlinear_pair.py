@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from penchant_mine.datasets.splits import train_and_test
 from penchant_mine.declarations.datasets import NonlinearPair
-from penchant_mine.numerics.information.families import Setting, noisy_map
+from penchant_mine.shared.information.families import Setting, noisy_map
 
 
 def load(options: NonlinearPair, generator: Generator) -> Data:

@@ -53,8 +53,8 @@ class GanModes(penchant.Probe):
     name = "gan-modes"
     example = "penchant probe gan-modes -d twenty-five-gaussians"
     question = "Does maximising mutual information help a GAN to cover all modes?"
-    target = "penchant_mine.probes.gan_modes:run"
-    figures = "penchant_mine.figures.gan_modes:draw"
+    target = "penchant_mine.gan_modes.probe:run"
+    figures = "penchant_mine.gan_modes.figures:draw"
     needs = ("dataset", "continuous-inputs")
     quantities = {
         "modes-gan": "modes with enough of the GAN's samples; null: the same number of test data",
@@ -248,8 +248,8 @@ class InformationBottleneck(penchant.Probe):
     name = "information-bottleneck"
     example = "penchant probe information-bottleneck -d digits"
     question = "Does limiting the information about the input improve a classifier?"
-    target = "penchant_mine.probes.information_bottleneck:run"
-    figures = "penchant_mine.figures.information_bottleneck:draw"
+    target = "penchant_mine.information_bottleneck.probe:run"
+    figures = "penchant_mine.information_bottleneck.figures:draw"
     needs = ("dataset", "classes", "continuous-inputs")
     roles = {"mutual-information": "mine"}
     quantities = {
@@ -392,8 +392,8 @@ class BidirectionalReconstruction(penchant.Probe):
     question = (
         "Does maximising mutual information improve the reconstructions of a bidirectional GAN?"
     )
-    target = "penchant_mine.probes.bidirectional_reconstruction:run"
-    figures = "penchant_mine.figures.bidirectional_reconstruction:draw"
+    target = "penchant_mine.bidirectional_reconstruction.probe:run"
+    figures = "penchant_mine.bidirectional_reconstruction.figures:draw"
     needs = ("dataset", "continuous-inputs")
     quantities = {
         "reconstruction-error-{variants}": (

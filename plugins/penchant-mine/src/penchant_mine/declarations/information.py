@@ -36,8 +36,8 @@ class MutualInformation(penchant.Probe):
     name = "mutual-information"
     example = "penchant probe mutual-information -d correlated-gaussians"
     question = "How much information does a layer carry about the input or the label?"
-    target = "penchant_mine.probes.mutual_information:run"
-    figures = "penchant_mine.figures.mutual_information:draw"
+    target = "penchant_mine.mutual_information.probe:run"
+    figures = "penchant_mine.mutual_information.figures:draw"
     needs = ("dataset",)
     instead = ("x", "z")
     accepts = ("architecture", "sequences")
@@ -127,8 +127,8 @@ class InformationBenchmark(penchant.Probe):
 
     name = "information-benchmark"
     question = "How far are estimates of mutual information from the true value?"
-    target = "penchant_mine.probes.information_benchmark:run"
-    figures = "penchant_mine.figures.information_benchmark:draw"
+    target = "penchant_mine.information_benchmark.probe:run"
+    figures = "penchant_mine.information_benchmark.figures:draw"
     needs = ("continuous-inputs",)
     accepts = ("dataset",)
     roles = {"mutual-information": ("mine", "mine-f", "ksg", "gaussian")}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 import penchant
-from penchant_numerics.estimates import Information
+from penchant_numerics.roles import Information
 from torch import Tensor
 
 from penchant_mine.declarations.estimators import Binned
 from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.estimators.second_opinions import clear_second_opinion
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
-from penchant_mine.numerics.information.binning import binned_information, cells
-from penchant_mine.numerics.information.pairs import Pairs
+from penchant_mine.shared.information.binning import binned_information, cells
+from penchant_mine.shared.information.pairs import Pairs
 
 SAMPLES_A_CELL = 5  # fewer, and the correction for counting does not hold
 HIDDEN = 0.5  # of what twice as many bins showed, that still finer bins may show

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import penchant
-from penchant_numerics.estimates import Information
+from penchant_numerics.roles import Information
 from torch import Tensor
 
 from penchant_mine.declarations.estimators import GaussianInformation
 from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.estimators.second_opinions import clear_second_opinion
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
-from penchant_mine.numerics.information.gaussian import far_from_normal, gaussian_information
+from penchant_mine.shared.information.gaussian import far_from_normal, gaussian_information
 
 CERTAIN = 1 - 1e-7  # a correlation above it counts as 1
 

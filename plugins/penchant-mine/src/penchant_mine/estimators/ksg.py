@@ -6,8 +6,8 @@ import math
 
 import penchant
 import torch
-from penchant_numerics.estimates import Information
-from penchant_numerics.significance import combined_error
+from penchant_numerics.roles import Information
+from penchant_numerics.statistics import combined_error
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import Ksg
@@ -26,9 +26,9 @@ from penchant_mine.estimators.second_opinions import (
     on_host,
 )
 from penchant_mine.estimators.untrained import FEWEST, answer, shuffled
-from penchant_mine.numerics.information.gaussian import gaussian_information
-from penchant_mine.numerics.information.kraskov import kraskov
-from penchant_mine.numerics.information.pairs import (
+from penchant_mine.shared.information.gaussian import gaussian_information
+from penchant_mine.shared.information.kraskov import kraskov
+from penchant_mine.shared.information.pairs import (
     Pairs,
     is_discrete,
     normal_scores,

@@ -8,10 +8,9 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics import ensembles
-from penchant_numerics.estimates import Information
-from penchant_numerics.significance import ErrorTerm, combined_error
-from penchant_numerics.statistics import NO_NULL, null_of
+from penchant_numerics.roles import Information
+from penchant_numerics.statistics import NO_NULL, ErrorTerm, combined_error, null_of
+from penchant_numerics.training import ensembles
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.estimators import (
@@ -24,15 +23,15 @@ from penchant_mine.declarations.estimators import (
 )
 from penchant_mine.estimators.prepared import no_information, prepared
 from penchant_mine.estimators.second_opinions import doubts_of_atoms, second_opinion
-from penchant_mine.numerics.information.bounds import (
+from penchant_mine.shared.information.bounds import (
     Bound,
     DonskerVaradhan,
     FDivergence,
     InfoNce,
     Smile,
 )
-from penchant_mine.numerics.information.pairs import Pairs, seems_deterministic
-from penchant_mine.numerics.information.stacked_training import (
+from penchant_mine.shared.information.pairs import Pairs, seems_deterministic
+from penchant_mine.shared.information.stacked_training import (
     Pairing,
     Recipe,
     Split,
@@ -40,8 +39,8 @@ from penchant_mine.numerics.information.stacked_training import (
     split,
     train,
 )
-from penchant_mine.numerics.information.statistics_stack import StatisticsStack
-from penchant_mine.numerics.recipes import recipe_from
+from penchant_mine.shared.information.statistics_stack import StatisticsStack
+from penchant_mine.shared.recipes import recipe_from
 
 FEWEST = 50  # pairs: fewer do not suffice for three splits
 SAMPLES_MARGIN = 3.0  # nats below the log of the held-out count: e^3 = 20 samples for each e^value

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.estimates import Information
+from penchant_numerics.roles import Information
 from torch import Tensor
 
-from penchant_mine.numerics.information.pairs import Pairs, prepare
+from penchant_mine.shared.information.pairs import Pairs, prepare
 
 
 def prepared(

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from penchant_mine.numerics.information.column_products import telling_columns
-from penchant_mine.numerics.information.dependent_samples import copied_rows, inflation
-from penchant_mine.numerics.information.fine_structure import information_along_columns
-from penchant_mine.numerics.information.kraskov import kraskov
-from penchant_mine.numerics.information.pairs import Pairs, normal_scores
-from penchant_mine.numerics.information.repeated_values import information_of_atoms, largest_atom
+from penchant_mine.shared.information.column_products import telling_columns
+from penchant_mine.shared.information.dependent_samples import copied_rows, inflation
+from penchant_mine.shared.information.fine_structure import information_along_columns
+from penchant_mine.shared.information.kraskov import kraskov
+from penchant_mine.shared.information.pairs import Pairs, normal_scores
+from penchant_mine.shared.information.repeated_values import information_of_atoms, largest_atom
 
 NEGLIGIBLE = 1e-9  # standard deviations of the noise that breaks ties
 FEW_DIMENSIONS = 6  # of a pair: up to 3 + 3, where neighbours are near enough

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from penchant_numerics.estimates import Information
+from penchant_numerics.roles import Information
 from penchant_numerics.statistics import NO_NULL, null_of
 from torch import Generator, Tensor
 
-from penchant_mine.numerics.information.pairs import Pairs
+from penchant_mine.shared.information.pairs import Pairs
 
 FEWEST = 5  # pairs
 FEW = 100  # pairs, below which an estimate says that there are few

@@ -6,7 +6,7 @@ import math
 
 import attrs
 import penchant
-from penchant_numerics.significance import both_p_value, p_value
+from penchant_numerics.statistics import both_p_value, p_value
 
 HALF_A_MODE = 0.5  # what a count of whole modes leaves open
 

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 import penchant
 import torch
-from penchant_numerics.eigenpairs import Eigenpairs, block_krylov_pairs
-from penchant_numerics.ensembles import draw
-from penchant_numerics.estimates import Directions
-from penchant_numerics.mixed import MixedDerivative
-from penchant_numerics.mixed_factors import State
-from penchant_numerics.moments import GroupedMoment, descending_eigh
-from penchant_numerics.noise import normal
-from penchant_numerics.operators import Applied
-from penchant_numerics.safety import safe
+from penchant_numerics.device import safe
+from penchant_numerics.inputs import GroupedMoment, MixedDerivative, State, normal
+from penchant_numerics.linear_algebra import (
+    Applied,
+    Eigenpairs,
+    block_krylov_pairs,
+    descending_eigh,
+)
+from penchant_numerics.roles import Directions
 from penchant_numerics.statistics import mean_and_stderr
+from penchant_numerics.training import draw
 from torch import Tensor
 
 from penchant_mixed import declarations

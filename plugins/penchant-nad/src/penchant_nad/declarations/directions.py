@@ -69,8 +69,8 @@ class Nad(penchant.Probe):
     name = "nad"
     example = "penchant probe nad -a lenet"
     question = "Which input directions does a network prefer?"
-    target = "penchant_nad.probes.nad:run"
-    figures = "penchant_nad.figures.nad:draw"
+    target = "penchant_nad.nad.probe:run"
+    figures = "penchant_nad.nad.figures:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
     takes = ("fresh", "trained")
     accepts = ("dataset",)
@@ -137,8 +137,8 @@ class NadAgreement(penchant.Probe):
     name = "nad-agreement"
     example = "penchant probe nad-agreement -a lenet:activation=gelu --shape 1,16,16"
     question = "Do two estimators find the same preferred directions?"
-    target = "penchant_nad.probes.nad_agreement:run"
-    figures = "penchant_nad.figures.nad_agreement:draw"
+    target = "penchant_nad.nad_agreement.probe:run"
+    figures = "penchant_nad.nad_agreement.figures:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": ("gradient-covariance", "mixed-derivative")}
     quantities = {

@@ -57,8 +57,8 @@ class DirectionalAccuracy(penchant.Probe):
     name = "directional-accuracy"
     example = "penchant probe directional-accuracy -a lenet"
     question = "Along which directions of its input can a network learn to separate data?"
-    target = "penchant_nad.probes.directional_accuracy:run"
-    figures = "penchant_nad.figures.directional_accuracy:draw"
+    target = "penchant_nad.directional_accuracy.probe:run"
+    figures = "penchant_nad.directional_accuracy.figures:draw"
     needs = ("architecture", "training", "scalar-output", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     uses = ("linearly-separable",)
@@ -158,8 +158,8 @@ class PoisonedAccuracy(penchant.Probe):
     name = "poisoned-accuracy"
     example = "penchant probe poisoned-accuracy -a lenet -d digits:resize=16"
     question = "Does a network still learn the images if another cue also predicts the class?"
-    target = "penchant_nad.probes.poisoned_accuracy:run"
-    figures = "penchant_nad.figures.poisoned_accuracy:draw"
+    target = "penchant_nad.poisoned_accuracy.probe:run"
+    figures = "penchant_nad.poisoned_accuracy.figures:draw"
     needs = ("architecture", "dataset", "training", "classes", "images", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
@@ -222,8 +222,8 @@ class FlippedAccuracy(penchant.Probe):
     name = "flipped-accuracy"
     example = "penchant probe flipped-accuracy -a lenet -d digits:resize=16"
     question = "Does a network need images whose energy lies along its preferred directions?"
-    target = "penchant_nad.probes.flipped_accuracy:run"
-    figures = "penchant_nad.figures.flipped_accuracy:draw"
+    target = "penchant_nad.flipped_accuracy.probe:run"
+    figures = "penchant_nad.flipped_accuracy.figures:draw"
     needs = ("architecture", "dataset", "training", "classes", "images", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {

@@ -28,8 +28,8 @@ class Dipole(penchant.Probe):
     name = "dipole"
     example = "penchant probe dipole -a lenet:activation=gelu --shape 1,32,32"
     question = "How fast does a network learn to distinguish inputs along each direction?"
-    target = "penchant_nad.probes.dipole:run"
-    figures = "penchant_nad.figures.dipole:draw"
+    target = "penchant_nad.dipole.probe:run"
+    figures = "penchant_nad.dipole.figures:draw"
     needs = ("architecture", "scalar-output", "continuous-inputs")
     roles = {"directions": "gradient-covariance"}
     quantities = {
@@ -97,8 +97,8 @@ class PoolingTheory(penchant.Probe):
 
     name = "pooling-theory"
     question = "Which frequencies does pooling make hard to learn?"
-    target = "penchant_nad.probes.pooling_theory:run"
-    figures = "penchant_nad.figures.pooling_theory:draw"
+    target = "penchant_nad.pooling_theory.probe:run"
+    figures = "penchant_nad.pooling_theory.figures:draw"
     quantities = {
         "deviation": "largest, of the simulated accuracy from the corrected theorem",
         "text-deviation": "from the theorem as printed in the text",

@@ -8,19 +8,21 @@ from collections.abc import Iterable, Iterator
 
 import penchant
 import torch
-from penchant_numerics import memory
-from penchant_numerics.derivatives import (
+from penchant_numerics.device import memory
+from penchant_numerics.inputs import (
+    GroupedMoment,
+    by_rows,
     chunk_size,
+    directions_of,
+    directions_of_rows,
     finite_differences,
     impulse_responses,
     input_gradients,
+    left_out_spectra,
+    normal,
 )
-from penchant_numerics.ensembles import Ensemble, draw_ahead, parameter_count
-from penchant_numerics.equal_groups import left_out_spectra
-from penchant_numerics.estimates import Directions
-from penchant_numerics.moments import GroupedMoment, directions_of
-from penchant_numerics.noise import normal
-from penchant_numerics.row_moments import by_rows, directions_of_rows
+from penchant_numerics.roles import Directions
+from penchant_numerics.training import Ensemble, draw_ahead, parameter_count
 from torch import Tensor
 
 from penchant_nad.declarations.directions import GradientCovariance

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import penchant
-from penchant_numerics.significance import combined_error
-from penchant_numerics.statistics import accuracy, binomial_stderr, mean_and_stderr
+from penchant_numerics.statistics import accuracy, binomial_stderr, combined_error, mean_and_stderr
 
 
 def accuracy_quantity(

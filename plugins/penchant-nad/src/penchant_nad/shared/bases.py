@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import penchant
 import torch
-from penchant_numerics.fourier import cosine_family, sine_family
-from penchant_numerics.precision import HOST
+from penchant_numerics.device import HOST
+from penchant_numerics.inputs import cosine_family, sine_family
 from torch import Tensor
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import penchant
-from penchant_numerics.batched_training import Learner, measured
 from penchant_numerics.data import Samples
-from penchant_numerics.trainer import outputs, predictions
+from penchant_numerics.training import Learner, measured, outputs, predictions
 from torch import Tensor, nn
 
 Images = Callable[[dict[str, Any]], tuple[Samples, Samples]]

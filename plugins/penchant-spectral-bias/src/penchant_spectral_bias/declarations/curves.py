@@ -103,8 +103,8 @@ class FrequencyLearning(_OfOwn):
     name = "frequency-learning"
     example = "penchant probe frequency-learning -a 'mlp:widths=[256,256,256,256,256]' --shape 1"
     question = "Which frequencies of its target does a network learn first?"
-    target = "penchant_spectral_bias.probes.frequency_learning:run"
-    figures = "penchant_spectral_bias.figures.frequency_learning:draw"
+    target = "penchant_spectral_bias.frequency_learning.probe:run"
+    figures = "penchant_spectral_bias.frequency_learning.figures:draw"
     needs = ("architecture", "training", "continuous-inputs")
     takes = ("fresh", "trained", "trajectory")
     uses = ("sinusoids", "flower")
@@ -225,8 +225,8 @@ class FrequencyRobustness(_OfOwn):
     name = "frequency-robustness"
     example = "penchant probe frequency-robustness -a 'mlp:widths=[256,256,256,256,256]' --shape 1"
     question = "Which frequencies survive random changes of the parameters?"
-    target = "penchant_spectral_bias.probes.frequency_robustness:run"
-    figures = "penchant_spectral_bias.figures.frequency_robustness:draw"
+    target = "penchant_spectral_bias.frequency_robustness.probe:run"
+    figures = "penchant_spectral_bias.frequency_robustness.figures:draw"
     needs = ("architecture", "training", "continuous-inputs")
     takes = ("fresh", "trained")
     uses = ("sinusoids", "flower")
@@ -293,8 +293,8 @@ class ManifoldAccuracy(penchant.Probe):
     name = "manifold-accuracy"
     example = "penchant probe manifold-accuracy -a 'mlp:widths=[256,256,256,256,256]' --shape 2"
     question = "Does a bent manifold make high frequencies easier to learn?"
-    target = "penchant_spectral_bias.probes.manifold_accuracy:run"
-    figures = "penchant_spectral_bias.figures.manifold_accuracy:draw"
+    target = "penchant_spectral_bias.manifold_accuracy.probe:run"
+    figures = "penchant_spectral_bias.manifold_accuracy.figures:draw"
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("flower",)
     quantities = {

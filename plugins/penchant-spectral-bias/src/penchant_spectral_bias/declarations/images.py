@@ -29,8 +29,8 @@ class TargetNoise(penchant.Probe):
     name = "target-noise"
     example = "penchant probe target-noise -a 'mlp:widths=[256,256,256,256,256]' -d mnist"
     question = "Does low-frequency noise in the targets hurt more than high-frequency noise?"
-    target = "penchant_spectral_bias.probes.target_noise:run"
-    figures = "penchant_spectral_bias.figures.target_noise:draw"
+    target = "penchant_spectral_bias.target_noise.probe:run"
+    figures = "penchant_spectral_bias.target_noise.figures:draw"
     needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {
         "low-minus-high": "best validation loss with the lowest minus that with the highest "
@@ -112,8 +112,8 @@ class KernelSpectrum(penchant.Probe):
     name = "kernel-spectrum"
     example = "penchant probe kernel-spectrum -a 'mlp:widths=[256,256,256,256,256]' -d mnist"
     question = "Does a network learn slowly varying components of its target first?"
-    target = "penchant_spectral_bias.probes.kernel_spectrum:run"
-    figures = "penchant_spectral_bias.figures.kernel_spectrum:draw"
+    target = "penchant_spectral_bias.kernel_spectrum.probe:run"
+    figures = "penchant_spectral_bias.kernel_spectrum.figures:draw"
     needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {
         "rank-correlation": "of minus the learnt share of the target, averaged over training, with "
@@ -215,8 +215,8 @@ class NoiseOnManifold(penchant.Probe):
     question = (
         "Is white noise easier to learn on a manifold of images than on a plane of its dimension?"
     )
-    target = "penchant_spectral_bias.probes.noise_on_manifold:run"
-    figures = "penchant_spectral_bias.figures.noise_on_manifold:draw"
+    target = "penchant_spectral_bias.noise_on_manifold.probe:run"
+    figures = "penchant_spectral_bias.noise_on_manifold.figures:draw"
     needs = ("architecture", "dataset", "training", "continuous-inputs")
     quantities = {
         "manifold-minus-plane": "final loss on the images' manifold minus that on the plane with "

@@ -24,8 +24,8 @@ class ClassPaths(penchant.Probe):
     question = (
         "Are inputs of one class connected by paths on which the predicted class is constant?"
     )
-    target = "penchant_spectral_bias.probes.class_paths:run"
-    figures = "penchant_spectral_bias.figures.class_paths:draw"
+    target = "penchant_spectral_bias.class_paths.probe:run"
+    figures = "penchant_spectral_bias.class_paths.figures:draw"
     needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     takes = ("fresh", "trained")
     quantities = {

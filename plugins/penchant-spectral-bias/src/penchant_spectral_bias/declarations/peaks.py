@@ -31,8 +31,8 @@ class PeakAblation(penchant.Probe):
     question = (
         "Do depth, width and the size of weights limit the frequencies that a network can fit?"
     )
-    target = "penchant_spectral_bias.probes.peak_ablation:run"
-    figures = "penchant_spectral_bias.figures.peak_ablation:draw"
+    target = "penchant_spectral_bias.peak_ablation.probe:run"
+    figures = "penchant_spectral_bias.peak_ablation.figures:draw"
     needs = ("architecture", "training", "continuous-inputs")
     uses = ("peak",)
     quantities = {

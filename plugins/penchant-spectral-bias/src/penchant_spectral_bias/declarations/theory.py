@@ -25,8 +25,8 @@ class ExactSpectrum(penchant.Probe):
     name = "exact-spectrum"
     example = "penchant probe exact-spectrum -a 'mlp:widths=[32,32]' --shape 1"
     question = "How fast does the spectrum of a ReLU network decay before training?"
-    target = "penchant_spectral_bias.probes.exact_spectrum:run"
-    figures = "penchant_spectral_bias.figures.exact_spectrum:draw"
+    target = "penchant_spectral_bias.exact_spectrum.probe:run"
+    figures = "penchant_spectral_bias.exact_spectrum.figures:draw"
     needs = ("architecture", "continuous-inputs")
     quantities = {
         "pieces": "linear pieces along the segment",

@@ -11,7 +11,7 @@ import torch
 from penchant_numerics.statistics import mean_and_stderr
 from torch import Generator, Tensor
 
-from penchant_spectral_bias.numerics.rank_order import rank_order
+from penchant_spectral_bias.shared.rank_order import rank_order
 
 
 def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Tensor]:

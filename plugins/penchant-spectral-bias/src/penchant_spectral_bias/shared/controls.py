@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 import penchant
-from penchant_numerics import significance
+from penchant_numerics.statistics import significance
 from torch import Tensor
 
-from penchant_spectral_bias.numerics import resolution
+from penchant_spectral_bias.shared import resolution
 
 Values: TypeAlias = "penchant.Table | Tensor | np.ndarray[Any, Any]"  # one number per training
 

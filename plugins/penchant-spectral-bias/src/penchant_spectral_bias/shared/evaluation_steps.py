@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import penchant
-from penchant_numerics.stacked import recorded_steps
+from penchant_numerics.training import recorded_steps
 
 
 def evaluation_steps(context: penchant.Context, samples: int) -> list[int]:

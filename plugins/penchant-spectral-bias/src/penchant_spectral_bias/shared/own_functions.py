@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import penchant
 import torch
-from penchant_numerics.trainer import outputs
+from penchant_numerics.training import outputs
 from torch import Tensor, nn
 
-from penchant_spectral_bias.numerics.band_spectra import highest_band, transforms
+from penchant_spectral_bias.shared.band_spectra import highest_band, transforms
 
 MOST_AXES = 3
 _ALIASED = 0.05  # of the energy in the upper quarter of the bands: what more points may move

@@ -11,9 +11,9 @@ import torch
 from penchant_numerics.statistics import NO_NULL, jackknife, null_of
 from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.numerics.band_spectra import band_products, highest_band, mean_band
-from penchant_spectral_bias.numerics.learnt_share import first_fit, mean_over_training
 from penchant_spectral_bias.shared.averages import missing, order
+from penchant_spectral_bias.shared.band_spectra import band_products, highest_band, mean_band
+from penchant_spectral_bias.shared.learnt_share import first_fit, mean_over_training
 from penchant_spectral_bias.shared.own_functions import (
     Grid,
     check_outputs,

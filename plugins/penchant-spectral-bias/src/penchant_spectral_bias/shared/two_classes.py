@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from penchant_numerics.trainer import Trainer, outputs
+from penchant_numerics.training import Trainer, outputs
 from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps

@@ -7,9 +7,9 @@ from typing import Any
 
 import penchant
 import torch
-from penchant_numerics import fourier
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.stacked import OneByOne, Stacked, stack_trainings
+from penchant_numerics.inputs import fourier
+from penchant_numerics.training import OneByOne, Stacked, stack_trainings
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 

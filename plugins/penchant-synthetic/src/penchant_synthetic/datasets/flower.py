@@ -9,8 +9,8 @@ from penchant_numerics.data import Data, streams
 from torch import Generator, Tensor
 
 from penchant_synthetic.declarations import Flower
-from penchant_synthetic.numerics.embedding import embed
-from penchant_synthetic.numerics.waves import GRID, Wave, phase_stream, positions, splits
+from penchant_synthetic.shared.embedding import embed
+from penchant_synthetic.shared.waves import GRID, Wave, phase_stream, positions, splits
 
 
 def load(options: Flower, generator: Generator) -> Data:

@@ -11,7 +11,7 @@ from penchant_numerics.data import Data, Samples, streams
 from torch import Generator, Tensor
 
 from penchant_synthetic.declarations import Gaussian
-from penchant_synthetic.numerics.extendable_draws import balanced_labels, normal_rows
+from penchant_synthetic.shared.extendable_draws import balanced_labels, normal_rows
 
 TOLERANCE = 1e-6  # of the largest entry: what rounding leaves of symmetry and positivity
 

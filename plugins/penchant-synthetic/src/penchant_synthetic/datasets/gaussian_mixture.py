@@ -7,7 +7,7 @@ from penchant_numerics.data import Data, Samples, streams
 from torch import Generator
 
 from penchant_synthetic.declarations import GaussianMixture
-from penchant_synthetic.numerics.extendable_draws import balanced_labels, normal_rows
+from penchant_synthetic.shared.extendable_draws import balanced_labels, normal_rows
 
 
 def load(options: GaussianMixture, generator: Generator) -> Data:

@@ -6,13 +6,13 @@ import math
 
 import penchant
 import torch
-from penchant_numerics import fourier
 from penchant_numerics.data import Data, Samples, streams
-from penchant_numerics.precision import HOST
+from penchant_numerics.device import HOST
+from penchant_numerics.inputs import fourier
 from torch import Generator, Tensor
 
 from penchant_synthetic.declarations import LinearlySeparable
-from penchant_synthetic.numerics.extendable_draws import balanced_labels, normal_rows
+from penchant_synthetic.shared.extendable_draws import balanced_labels, normal_rows
 
 MARGINS = {"paper": "classes at +-epsilon", "code": "classes at +-epsilon/2"}
 UNIT = 1e-6  # how far from 1 the length of a unit vector may be

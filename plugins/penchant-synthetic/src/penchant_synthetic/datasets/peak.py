@@ -7,8 +7,8 @@ from penchant_numerics.data import Data
 from torch import Generator
 
 from penchant_synthetic.declarations import Peak
-from penchant_synthetic.numerics.embedding import embed
-from penchant_synthetic.numerics.waves import GRID, positions, splits
+from penchant_synthetic.shared.embedding import embed
+from penchant_synthetic.shared.waves import GRID, positions, splits
 
 
 def load(options: Peak, generator: Generator) -> Data:

@@ -6,8 +6,8 @@ from penchant_numerics.data import Data, streams
 from torch import Generator
 
 from penchant_synthetic.declarations import Sinusoids
-from penchant_synthetic.numerics.embedding import embed
-from penchant_synthetic.numerics.waves import GRID, Wave, phase_stream, positions, splits
+from penchant_synthetic.shared.embedding import embed
+from penchant_synthetic.shared.waves import GRID, Wave, phase_stream, positions, splits
 
 
 def load(options: Sinusoids, generator: Generator) -> Data:

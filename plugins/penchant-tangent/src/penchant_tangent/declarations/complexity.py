@@ -49,8 +49,8 @@ class Complexity(penchant.Probe):
         "penchant probe complexity -a 'mlp:widths=[64]' -d mnist:per_class=50,test_per_class=100"
     )
     question = "Which measure of complexity predicts the generalisation gap?"
-    target = "penchant_tangent.probes.complexity:run"
-    figures = "penchant_tangent.figures.complexity:draw"
+    target = "penchant_tangent.complexity.probe:run"
+    figures = "penchant_tangent.complexity.figures:draw"
     # Its widths are options of architectures that take features, not tokens.
     needs = ("architecture", "dataset", "training", "classes", "continuous-inputs")
     quantities = {

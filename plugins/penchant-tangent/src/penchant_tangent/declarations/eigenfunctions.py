@@ -48,8 +48,8 @@ class TangentEigenfunctions(penchant.Probe):
     question = (
         "Which functions does a network learn fastest, and how do they change during training?"
     )
-    target = "penchant_tangent.probes.tangent_eigenfunctions:run"
-    figures = "penchant_tangent.figures.tangent_eigenfunctions:draw"
+    target = "penchant_tangent.tangent_eigenfunctions.probe:run"
+    figures = "penchant_tangent.tangent_eigenfunctions.figures:draw"
     needs = ("architecture", "dataset", "training", "scalar-output", "continuous-inputs")
     quantities = {
         "decay-{eval_steps}": "eigenvalue number `leading` over the first, at step {eval_steps}; "

@@ -37,8 +37,8 @@ class TangentKernel(penchant.Probe):
         "penchant probe tangent-kernel -a 'mlp:widths=[80,80,80,80,80,80]' -d mnist:per_class=100"
     )
     question = "Which functions can the network learn fastest, and are the labels among them?"
-    target = "penchant_tangent.probes.tangent_kernel:run"
-    figures = "penchant_tangent.figures.tangent_kernel:draw"
+    target = "penchant_tangent.tangent_kernel.probe:run"
+    figures = "penchant_tangent.tangent_kernel.figures:draw"
     needs = ("architecture", "dataset", "training")
     takes = ("fresh", "trained")
     accepts = ("sequences",)
@@ -127,8 +127,8 @@ class ParameterDirections(penchant.Probe):
         "penchant probe parameter-directions -a 'mlp:widths=[80,80,80]' -d mnist:per_class=100"
     )
     question = "Which directions in parameter space change the outputs?"
-    target = "penchant_tangent.probes.parameter_directions:run"
-    figures = "penchant_tangent.figures.parameter_directions:draw"
+    target = "penchant_tangent.parameter_directions.probe:run"
+    figures = "penchant_tangent.parameter_directions.figures:draw"
     needs = ("architecture", "dataset", "training")
     takes = ("fresh", "trained")
     quantities = {

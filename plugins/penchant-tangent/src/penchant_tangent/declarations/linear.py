@@ -29,8 +29,8 @@ class SuperNat(penchant.Probe):
 
     name = "supernat"
     question = "Does rescaling features along the residual make gradient descent robust to noise?"
-    target = "penchant_tangent.probes.supernat:run"
-    figures = "penchant_tangent.figures.supernat:draw"
+    target = "penchant_tangent.supernat.probe:run"
+    figures = "penchant_tangent.supernat.figures:draw"
     accepts = ("architecture", "dataset")
     quantities = {
         "final-error-gradient-descent": "test error of gradient descent after the last step; null: "
@@ -99,8 +99,8 @@ class Capacity(penchant.Probe):
 
     name = "capacity"
     question = "Which norm gives a bound on capacity that follows the test error?"
-    target = "penchant_tangent.probes.capacity:run"
-    figures = "penchant_tangent.figures.capacity:draw"
+    target = "penchant_tangent.capacity.probe:run"
+    figures = "penchant_tangent.capacity.figures:draw"
     quantities = {
         "bound-l2": "bound of the ball of the usual norm, at the largest scaling",
         "bound-optimal": "bound of the ball of the best norm, at the largest scaling",

@@ -44,8 +44,8 @@ class TangentTraining(penchant.Probe):
         "-d mnist:per_class=200,test_per_class=100"
     )
     question = "Do the features of a network turn towards the labels as it learns?"
-    target = "penchant_tangent.probes.tangent_training:run"
-    figures = "penchant_tangent.figures.tangent_training:draw"
+    target = "penchant_tangent.tangent_training.probe:run"
+    figures = "penchant_tangent.tangent_training.figures:draw"
     needs = ("architecture", "dataset", "training", "classes")
     takes = ("fresh", "trajectory")
     accepts = ("sequences",)

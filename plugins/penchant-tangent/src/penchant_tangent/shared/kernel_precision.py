@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import penchant
 import torch
-from penchant_numerics.tangent_kernels import layer_kernels
+from penchant_numerics.layers import layer_kernels
 from torch import Tensor, nn
 
-from penchant_tangent.numerics.kernel_summary import negative_share
+from penchant_tangent.shared.kernel_summary import negative_share
 
 ROUNDING = 0.01  # of a spectrum that may be negative before it is meaningless
 

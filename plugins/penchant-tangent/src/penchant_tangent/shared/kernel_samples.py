@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import penchant
 import torch
-from penchant_numerics.data import Samples
-from penchant_numerics.sequence_columns import loss_gradients, numbers_of
-from penchant_numerics.sequences import are_sequences
-from penchant_numerics.trainer import outputs
+from penchant_numerics.curvature import loss_gradients, numbers_of
+from penchant_numerics.data import Samples, are_sequences
+from penchant_numerics.training import outputs
 from torch import Generator, Tensor, nn
 
-from penchant_tangent.numerics.label_alignment import targets_of
+from penchant_tangent.shared.label_alignment import targets_of
 
 _CHUNK = 8  # sequences of a pass
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import penchant
 import torch
-from penchant_numerics.data import Samples
-from penchant_numerics.sequences import IGNORED
+from penchant_numerics.data import IGNORED, Samples
 from torch import Generator, Tensor
 
 from penchant_tangent.declarations.training import TangentTraining

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import cast
 
 import penchant
-from penchant_numerics.shapes import written
+from penchant_numerics.data import written
 from torch import nn
 
 from penchant_timm.arguments import parse_arguments

@@ -1,0 +1,1 @@
+"""The run folder as a queue: locks, tasks, time limits, progress."""

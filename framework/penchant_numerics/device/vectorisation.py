@@ -1,0 +1,35 @@
+"""Computations that cannot be vectorised are done one by one, with a warning."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from penchant_numerics.device.memory import is_shortage
+
+
+class NotVectorisedWarning(UserWarning):
+    """Something is done one by one, which takes longer."""
+
+
+def lacks_batching(error: RuntimeError) -> bool:
+    """Whether one by one may go where all at once did not.
+
+    It does not where memory ran out, which smaller batches mend, or where the device itself failed.
+    """
+    return not (is_shortage(error) or isinstance(error, torch.AcceleratorError))
+
+
+def warn_not_vectorised(error: RuntimeError, what: str) -> None:
+    """Say that something is done one by one, and why.
+
+    Args:
+        error: What doing it all at once raised.
+        what: What is done one by one, a plural for the sentence ("gradients of samples").
+    """
+    lines = str(error).splitlines() or [type(error).__name__]
+    warnings.warn(
+        f"{what} are taken one by one, which takes longer: {lines[0]}",
+        NotVectorisedWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,1 @@
+"""The probe `cross-class`: measurement, figures, and what it alone uses."""

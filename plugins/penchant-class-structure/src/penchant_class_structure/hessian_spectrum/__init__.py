@@ -1,0 +1,1 @@
+"""The probe `hessian-spectrum`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `layer-structure`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `logistic-theory`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `neural-collapse`: measurement, figures, and what it alone uses."""

@@ -1,1 +1,0 @@
-"""Probes: what each measures, and its shards."""

@@ -1,0 +1,1 @@
+"""The probe `curvature-proxies`: measurement, figures, and what it alone uses."""

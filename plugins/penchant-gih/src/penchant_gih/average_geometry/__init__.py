@@ -1,0 +1,1 @@
+"""The probe `average-geometry`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `decision-plane`: measurement, figures, and what it alone uses."""

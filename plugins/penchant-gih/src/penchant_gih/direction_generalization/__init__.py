@@ -1,0 +1,1 @@
+"""The probe `direction-generalization`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `feature-elimination`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `feature-preference`: measurement, figures, and what it alone uses."""

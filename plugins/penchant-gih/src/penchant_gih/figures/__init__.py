@@ -1,1 +1,0 @@
-"""Figures: a module for each probe."""

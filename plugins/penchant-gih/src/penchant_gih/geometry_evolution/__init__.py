@@ -1,0 +1,1 @@
+"""The probe `geometry-evolution`: measurement, figures, and what it alone uses."""

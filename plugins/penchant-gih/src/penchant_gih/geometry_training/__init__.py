@@ -1,0 +1,1 @@
+"""The probe `geometry-training`: measurement, figures, and what it alone uses."""

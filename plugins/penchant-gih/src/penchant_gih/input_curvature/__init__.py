@@ -1,0 +1,1 @@
+"""The probe `input-curvature`: measurement, figures, and what it alone uses."""

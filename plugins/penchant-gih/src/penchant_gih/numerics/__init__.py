@@ -1,1 +1,0 @@
-"""Methods: tensors in, tensors out."""

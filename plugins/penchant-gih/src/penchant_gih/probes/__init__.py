@@ -1,1 +1,0 @@
-"""Probes: a module each, with its shards."""

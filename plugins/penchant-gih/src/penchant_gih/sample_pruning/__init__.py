@@ -1,0 +1,1 @@
+"""The probe `sample-pruning`: measurement, figures, and what it alone uses."""

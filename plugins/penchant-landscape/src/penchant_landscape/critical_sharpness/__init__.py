@@ -1,0 +1,1 @@
+"""The probe `critical-sharpness`: measurement, figures, and what it alone uses."""

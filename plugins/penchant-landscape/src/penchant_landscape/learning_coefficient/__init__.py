@@ -1,0 +1,1 @@
+"""The probe `learning-coefficient`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `loss-plane`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,448 @@
+"""The probe `loss-plane`: loss and accuracy along lines and planes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.curvature import Hessian
+from penchant_numerics.data import IGNORED, are_sequences
+from penchant_numerics.device import safe
+from penchant_numerics.linear_algebra import Eigenpairs, leading_pairs
+from penchant_numerics.statistics import null_of
+from torch import Tensor, nn
+
+from penchant_landscape.declarations.loss_plane import LossPlane
+from penchant_landscape.loss_plane.directions import filter_normalised
+from penchant_landscape.loss_plane.planes_by_module import Around, tables_by_module
+from penchant_landscape.shared.line_losses import Landscape, Measured, Quadratic, quadratic_model
+from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
+from penchant_landscape.shared.named_modules import named_modules
+
+Quantities = dict[str, penchant.Quantity]
+Arrays = dict[str, np.ndarray]
+NULLS = ("null", "null-spread", "null-stderr")  # entries of a table
+GROUPS = 10  # groups of samples that are left out for the error of an eigenvector's rise
+_SMALL = 0.05  # share of a line at which losses of single samples give their curvature
+
+
+class State(NamedTuple):
+    """A checkpoint: its step, its parameters as one row, its statistics."""
+
+    step: int
+    row: Tensor
+    buffers: dict[str, Tensor]
+
+
+class Centre(NamedTuple):
+    """What is known at the last network."""
+
+    landscape: Landscape
+    losses: Tensor  # (n,)
+    gradient: Tensor
+    H: Hessian
+
+
+def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
+    """Measure paths to the end of the training, and lines and planes around it."""
+    _check(options)
+    modules = named_modules(options.parameters, context)
+    states, network = _states(options, context)
+    samples = first_samples(getattr(context.data, options.split), options.samples)
+    network = safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
+    landscape = Landscape(
+        network,
+        samples,
+        loss=training_loss(context),
+        batch_norm=options.batch_norm,
+        calibration=context.data.train.inputs,
+    )
+    here = landscape.measure([landscape.centre]).losses[0]
+    centre = Centre(landscape, here, landscape.gradient(), landscape.hessian())
+
+    quantities: Quantities = {}
+    arrays: Arrays = {}
+    if len(states) > 1:
+        _add_paths(quantities, arrays, states, centre, options, context.generator("halves"))
+    else:
+        context.warn("no path: one checkpoint only, expected at least two")
+    pairs = _eigenvectors(centre, options, context)
+    random = _random_directions(centre, options, context)
+    _add_lines(quantities, arrays, pairs, random, centre, options)
+    rise = quantities["eigenvector-rise"]
+    quantities["eigenvector-rise"] = _with_jackknife(rise, centre, options, context)
+    if options.plane_points:
+        _add_planes(arrays, pairs, random, centre, options)
+    quantities["loss"] = _loss(here, landscape)
+    unit = unit_of(samples)
+    quantities = {
+        name: attrs.evolve(each, over=each.over.replace("samples", unit))
+        for name, each in quantities.items()
+    }
+    tables = {}
+    if modules is not None:
+        first = states[0].row if len(states) > 1 else None
+        around = Around(landscape, here, centre.H, random, first)
+        tables = tables_by_module(around, modules.coordinates(network), options, context, unit)
+    missing = [name for name, table in tables.items() if not np.isfinite(table.values).all()]
+    missing += [f"{name}-stderr" for name in missing]
+    if tables and not np.isfinite(np.asarray(tables["sharpness-by-module"].null)).all():
+        missing += [f"sharpness-by-module-{entry}" for entry in NULLS]
+    return penchant.Result(
+        quantities,
+        arrays,
+        tables=tables,
+        conventions=_conventions(options, len(here)),
+        missing=tuple(missing),
+    )
+
+
+def _check(options: LossPlane) -> None:
+    """Refuse grids without a middle."""
+    for name in ("grid_points", "plane_points"):
+        count = getattr(options, name)
+        if count and count % 2 == 0:
+            raise penchant.Error(f"{name} must be odd, found {count}")
+
+
+def _states(options: LossPlane, context: penchant.Context) -> tuple[list[State], nn.Module]:
+    """Checkpoints, and the last network."""
+    steps = options.eval_steps
+    # All states of a user's own training.
+    if steps is None and context.network_kind == "trajectory":
+        steps = context.steps
+    elif steps is None:
+        training = context.training
+        assert training is not None
+        total = training.total_steps(len(context.data.train.labels))
+        steps = (0, total)
+    states = []
+    network = None
+    for step, each in context.trained(steps):
+        network = each
+        parameters = [value.detach().flatten() for value in each.parameters()]
+        buffers = {name: value.detach().clone() for name, value in each.named_buffers()}
+        states.append(State(step, torch.cat(parameters), buffers))
+    assert network is not None
+    return states, network
+
+
+# ---- paths
+
+
+def _add_paths(
+    quantities: Quantities,
+    arrays: Arrays,
+    states: list[State],
+    centre: Centre,
+    options: LossPlane,
+    generator: torch.Generator,
+) -> None:
+    """Straight paths from every checkpoint to the last."""
+    positions = torch.linspace(0, 1, options.grid_points, device="cpu", dtype=torch.float64)
+    last = states[-1]
+    paths = []
+    for first in states[:-1]:
+        points = (torch.lerp(first.row, last.row, float(share)) for share in positions)
+        buffers = None
+        if options.batch_norm == "running":
+            buffers = (_between(first.buffers, last.buffers, float(share)) for share in positions)
+        paths.append(centre.landscape.measure(points, buffers))
+
+    rows = torch.stack([first.row - last.row for first in states[:-1]])
+    model = quadratic_model(float(centre.losses.mean()), centre.gradient, centre.H, rows)
+    excess = torch.stack([_excess(path.losses, positions) for path in paths])
+    arrays["path-positions"] = positions.numpy()
+    arrays["steps"] = np.array([state.step for state in states])
+    arrays["path-steps"] = np.array([state.step for state in states[:-1]])
+    arrays |= _curves("path", paths, model.at(1 - positions))
+    arrays["path-excess"] = excess.mean(2).numpy()
+    arrays["path-excess-stderr"] = _stderr(excess).numpy()
+    quantities |= _barrier(paths[0], positions, generator)
+
+
+def _between(first: dict[str, Tensor], last: dict[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Statistics between two checkpoints; counters are the last one's."""
+    values = {}
+    for name, value in last.items():
+        values[name] = value
+        if value.is_floating_point():
+            values[name] = torch.lerp(first[name], value, share)
+    return values
+
+
+def _excess(values: Tensor, positions: Tensor) -> Tensor:
+    """Values (points, n) less those on the straight line between the ends."""
+    shares = positions[:, None]
+    return values - (1 - shares) * values[0] - shares * values[-1]
+
+
+def _barrier(path: Measured, positions: Tensor, generator: torch.Generator) -> Quantities:
+    """The largest excess between the ends, and the drop of accuracy there.
+
+    The point of the largest excess is chosen on one random half of the samples and measured on the
+    other, so that noise is not taken for a barrier.
+    """
+    excess = _excess(path.losses, positions)
+    drops = -_excess(path.right, positions)
+    count = excess.shape[1]
+    order = torch.randperm(count, generator=generator, device="cpu")
+    chosen_on, measured_on = order[: count // 2], order[count // 2 :]
+    highest = 1 + int(excess[1:-1, chosen_on].mean(1).argmax())
+    return {
+        "barrier": _paired(excess[highest, measured_on], null=0.0),
+        "accuracy-drop": _paired(drops[highest, measured_on], null=0.0),
+    }
+
+
+def _paired(
+    values: Tensor,
+    *,
+    null: float | None,
+    null_spread: float | None = None,
+    null_stderr: float | None = None,
+    p: float | None = None,
+) -> penchant.Quantity:
+    """The mean of differences (n,) of samples."""
+    return penchant.Quantity(
+        float(values.mean()),
+        stderr=float(_stderr(values)),
+        over="samples, paired",
+        count=len(values),
+        df=len(values) - 1,
+        null=null,
+        null_spread=null_spread,
+        null_stderr=null_stderr,
+        p=p,
+    )
+
+
+# ---- lines
+
+
+def _eigenvectors(centre: Centre, options: LossPlane, context: penchant.Context) -> Eigenpairs:
+    """Leading eigenvectors of the Hessian; those that did not converge are named."""
+    pairs = leading_pairs(
+        centre.H, options.eigenvectors, generator=context.generator("eigenvectors")
+    )
+    wrong = int((~pairs.converged).sum())
+    if wrong:
+        context.warn(f"{wrong} of {len(pairs.values)} eigenvectors did not converge")
+    return pairs
+
+
+def _random_directions(centre: Centre, options: LossPlane, context: penchant.Context) -> Tensor:
+    """Random directions (k, parameters), each `distance` filter norms long."""
+    rows = filter_normalised(
+        centre.landscape.parameters,
+        options.random_directions,
+        generator=context.generator("directions"),
+    )
+    if not rows.any():
+        raise penchant.Error(
+            "all filters of the network are zero: random directions with the norms of its filters "
+            "have no length; expected a network with weights"
+        )
+    return options.distance * rows
+
+
+def _lines(centre: Centre, directions: Tensor, positions: Tensor) -> list[Measured]:
+    """Losses along directions, at positions in units of each."""
+    landscape = centre.landscape
+    lines = []
+    for direction in directions:
+        points = (landscape.centre + float(position) * direction for position in positions)
+        lines.append(landscape.measure(points))
+    return lines
+
+
+def _add_lines(
+    quantities: Quantities,
+    arrays: Arrays,
+    pairs: Eigenpairs,
+    random: Tensor,
+    centre: Centre,
+    options: LossPlane,
+) -> None:
+    """Lines along eigenvectors and random directions."""
+    positions = torch.linspace(-1, 1, options.grid_points, device="cpu", dtype=torch.float64)
+    along = _scaled_eigenvectors(pairs, options)
+    here = float(centre.losses.mean())
+    for name, rows in (("random", random), ("eigenvector", along)):
+        lines = _lines(centre, rows, positions)
+        model = quadratic_model(here, centre.gradient, centre.H, rows)
+        curves = _curves(name, lines, model.at(positions))
+        # accuracies have the error of a share
+        curves.pop(f"{name}-accuracy-stderr")
+        arrays[f"{name}-positions"] = options.distance * positions.numpy()
+        if name == "eigenvector":
+            arrays[f"{name}-positions"] = positions.numpy()
+        arrays |= curves
+        if name == "random":
+            values = arrays["random-loss"][:, [0, -1]].mean(1) - here
+            quantities["random-rise"] = penchant.Quantity.of(values, over="random directions")
+        else:
+            quantities |= _rises(lines[0], model, along[0], random, centre)
+    arrays["eigenvector-lengths"] = along.norm(dim=1).double().cpu().numpy()
+    arrays["eigenvalues"] = pairs.values.numpy()
+
+
+def _scaled_eigenvectors(pairs: Eigenpairs, options: LossPlane) -> Tensor:
+    """Eigenvectors as rows, as long as a rise of `rise` takes in the quadratic model."""
+    sizes = pairs.values.abs()
+    if float(sizes.min()) <= 0:
+        raise penchant.Error("an eigenvalue of the Hessian is 0, expected one that differs from 0")
+    lengths = (2 * options.rise / sizes).sqrt()
+    rows = pairs.vectors.T
+    return rows * lengths[:, None].to(rows)
+
+
+def _rises(
+    line: Measured, model: Quadratic, direction: Tensor, random: Tensor, centre: Centre
+) -> Quantities:
+    """The rise along the first eigenvector, against random directions and the quadratic model."""
+    ends = line.losses[[0, -1]].mean(0) - centre.losses
+    # random directions of the same length
+    length = direction.norm()
+    others = random * (length / random.norm(dim=1, keepdim=True))
+    landscape, losses = centre.landscape, centre.losses
+    draws = [float(_rise(landscape, losses, each).mean()) for each in others]
+
+    # what samples add to the curvature, for the errors of what is divided by it
+    small = _rise(landscape, losses, _SMALL * direction) * 2 / _SMALL**2
+    half = _rise(landscape, losses, direction / 2)
+    ratio = float(half.mean()) / (float(model.curvatures[0]) / 8)
+    influences = ratio * (1 + half / half.mean() - small / small.mean())
+    curvatures = small / float(length) ** 2
+    units = random / random.norm(dim=1, keepdim=True)
+    sharpness = float(model.curvatures[0]) / float(length) ** 2
+    steepness = centre.H.quadratic(units).cpu().tolist()
+    return {
+        "eigenvector-rise": _paired(ends, **null_of(draws, value=float(ends.mean()))),
+        "quadratic-ratio": attrs.evolve(_paired(influences, null=1.0), value=ratio),
+        "sharpness": attrs.evolve(
+            _paired(curvatures, **null_of(steepness, value=sharpness)),
+            value=sharpness,
+            over="samples",
+        ),
+    }
+
+
+def _with_jackknife(
+    rise: penchant.Quantity, centre: Centre, options: LossPlane, context: penchant.Context
+) -> penchant.Quantity:
+    """The rise with an error that knows that direction and length are found on the same samples.
+
+    Both are found again without each group of samples, and the rise is measured on the others.
+    """
+    count = len(centre.losses)
+    order = torch.randperm(count, generator=context.generator("groups"), device="cpu")
+    groups = order.tensor_split(min(GROUPS, count))
+    rises = []
+    for number in range(len(groups)):
+        others = torch.cat([group for other, group in enumerate(groups) if other != number])
+        landscape = centre.landscape.on(others)
+        pairs = leading_pairs(
+            landscape.hessian(), 1, generator=context.generator("eigenvectors", number)
+        )
+        direction = _scaled_eigenvectors(pairs, options)[0]
+        losses = centre.losses[others]
+        # without the others a sequence contributes otherwise
+        if are_sequences(landscape.samples.labels):
+            losses = landscape.measure([landscape.centre]).losses[0]
+        rises.append(float(_rise(landscape, losses, direction).mean()))
+    spread = torch.tensor(rises, device="cpu", dtype=torch.float64).var(correction=0)
+    return attrs.evolve(
+        rise,
+        stderr=math.sqrt((len(groups) - 1) * float(spread)),
+        over="samples, groups left out",
+        count=len(groups),
+        df=len(groups) - 1,
+    )
+
+
+def _rise(landscape: Landscape, losses: Tensor, direction: Tensor) -> Tensor:
+    """The mean rise (n,) of samples at both ends of a line, above losses (n,) at its middle."""
+    ends = landscape.measure(landscape.centre + sign * direction for sign in (-1, 1))
+    return ends.losses.mean(0) - losses
+
+
+# ---- planes
+
+
+def _add_planes(
+    arrays: Arrays, pairs: Eigenpairs, random: Tensor, centre: Centre, options: LossPlane
+) -> None:
+    """Planes of the first two random directions, and of the first two eigenvectors."""
+    positions = torch.linspace(-1, 1, options.plane_points, device="cpu", dtype=torch.float64)
+    arrays["plane-positions"] = positions.numpy()
+    planes = {"random": random[:2]}
+    if len(pairs.values) > 1:
+        planes["eigenvector"] = _scaled_eigenvectors(pairs, options)[:2]
+    count = options.plane_points
+    for name, (first, second) in planes.items():
+        points = _grid(centre.landscape.centre, first, second, positions)
+        losses = centre.landscape.measure(points)
+        arrays[f"{name}-plane-loss"] = losses.losses.mean(1).reshape(count, count).numpy()
+        arrays[f"{name}-plane-accuracy"] = losses.right.mean(1).reshape(count, count).numpy()
+
+
+def _grid(centre: Tensor, first: Tensor, second: Tensor, positions: Tensor) -> Iterator[Tensor]:
+    """Points of a plane: rows along the second direction, columns along the first."""
+    for up in positions.tolist():
+        for right in positions.tolist():
+            yield centre + right * first + up * second
+
+
+# ---- numbers
+
+
+def _curves(name: str, lines: list[Measured], model: Tensor) -> Arrays:
+    """Losses and accuracies (lines, points) with their errors, and the quadratic model."""
+    losses = torch.stack([line.losses for line in lines])
+    right = torch.stack([line.right for line in lines])
+    return {
+        f"{name}-loss": losses.mean(2).numpy(),
+        f"{name}-loss-stderr": _stderr(losses).numpy(),
+        f"{name}-accuracy": right.mean(2).numpy(),
+        f"{name}-accuracy-stderr": _stderr(right).numpy(),
+        f"{name}-quadratic": model.numpy(),
+    }
+
+
+def _stderr(values: Tensor) -> Tensor:
+    """The standard error of a mean over samples, the last axis."""
+    return values.std(-1) / math.sqrt(values.shape[-1])
+
+
+def _loss(losses: Tensor, landscape: Landscape) -> penchant.Quantity:
+    """The loss of the network; null: the best outputs that do not depend on the input."""
+    null = None
+    if landscape.loss == "cross-entropy":
+        labels = landscape.samples.labels.cpu()
+        known = labels[labels != IGNORED]
+        shares = known.bincount().double() / len(known)
+        null = float(torch.special.entr(shares).sum())
+    return attrs.evolve(_paired(losses, null=null), over="samples")
+
+
+def _conventions(options: LossPlane, count: int) -> dict[str, str]:
+    statistics = {
+        "running": "running statistics, interpolated along paths",
+        "batch": "statistics of all samples at every point",
+        "calibrated": "statistics of the training inputs, calibrated again at every point",
+    }
+    return {
+        "samples": f"{options.split}, the first {count}",
+        "batch-norm": statistics[options.batch_norm],
+        "random directions": "Gaussian, every filter with the norm of the network's; biases and "
+        "parameters of one axis stay",
+        "eigenvectors": f"of the Hessian on these samples; lines end where the quadratic model "
+        f"without gradient rises by {options.rise:g}",
+        "barrier": "above the straight line between the losses of the ends, points between them",
+    }

@@ -1,0 +1,1 @@
+"""The probe `bidirectional-reconstruction`: measurement, figures, and what it alone uses."""

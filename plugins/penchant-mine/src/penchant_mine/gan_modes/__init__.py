@@ -1,0 +1,1 @@
+"""The probe `gan-modes`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `information-benchmark`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `information-bottleneck`: measurement, figures, and what it alone uses."""

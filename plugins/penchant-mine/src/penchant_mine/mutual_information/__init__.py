@@ -1,0 +1,1 @@
+"""The probe `mutual-information`: measurement, figures, and what it alone uses."""

@@ -1,1 +1,0 @@
-"""Numerics: tensors in, tensors out."""

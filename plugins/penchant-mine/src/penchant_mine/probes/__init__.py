@@ -1,1 +1,0 @@
-"""Probes, one module each."""

@@ -1,0 +1,1 @@
+"""The probe `dipole`: measurement, figures, and what it alone uses."""

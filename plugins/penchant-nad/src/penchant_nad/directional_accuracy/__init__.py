@@ -1,0 +1,1 @@
+"""The probe `directional-accuracy`: measurement, figures, and what it alone uses."""

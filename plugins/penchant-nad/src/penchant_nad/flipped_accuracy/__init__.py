@@ -1,0 +1,1 @@
+"""The probe `flipped-accuracy`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `nad`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `nad-agreement`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `poisoned-accuracy`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `pooling-theory`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,200 @@
+"""The probe `pooling-theory`: what pooling loses by frequency, in theory and in simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.inputs import pooling_filters
+from penchant_numerics.statistics import binomial_stderr
+from torch import Tensor
+
+from penchant_nad.declarations.theory import PoolingTheory
+from penchant_nad.pooling_theory import pooling
+from penchant_nad.pooling_theory.resampled_ranks import rank_correlation_stderr
+from penchant_nad.shared.deviations import largest_deviation
+from penchant_nad.shared.rank_correlations import rank_correlation_of
+
+SHARD = 8  # frequencies
+
+# Which simulated array each quantity compares with which theory.
+COMPARED = {
+    "deviation": ("simulation", "theory"),
+    "text-deviation": ("simulation", "theory-text"),
+    "supplement-deviation": ("simulation", "theory-supplement"),
+    "curvature-deviation": ("curvature", "curvature-theory"),
+    "theta-curvature-deviation": ("theta-curvature", "theta-curvature-theory"),
+}
+
+
+def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
+    """Simulate at every frequency and compare with the corrected theorem and lemma."""
+    if options.inputs % options.stride or options.inputs < 4 * options.stride:
+        actual = f"found {options.inputs} and {options.stride}"
+        raise penchant.Error(
+            f"inputs must be a multiple of stride and at least four times it, {actual}"
+        )
+    # Simulations, some frequencies per shard.
+    chosen = pooling.frequencies(options.inputs, options.stride)[:: options.every]
+    blocks = [chosen[start : start + SHARD] for start in range(0, len(chosen), SHARD)]
+    rows = list(context.map(simulate, blocks))
+    arrays = {"frequencies": np.array(chosen)}
+    for name in rows[0]:
+        arrays[name] = np.concatenate([row[name] for row in rows])
+
+    # Beside them what theory says, and how the linear model learns.
+    arrays |= _theory(options, chosen)
+    stderr = binomial_stderr(arrays["theory"], options.simulations)
+    arrays["simulation-stderr"] = np.asarray(stderr)
+    losses = _losses(options, context, chosen)
+    arrays["curve-frequencies"] = losses.coordinates("frequency")
+    conventions = {
+        "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
+        "2 l = 0 mod M are left out",
+        "lemma 1": "with 1/S; curvature along phi_l and along theta_(l mod M)",
+        "loss": "(y - f)^2, every step on fresh samples",
+    }
+    quantities = {**_deviations(arrays, context), **_correlation(arrays, losses, context)}
+    return penchant.Result(
+        quantities, arrays, tables={"loss-curves": losses.mean("training")}, conventions=conventions
+    )
+
+
+def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
+    """The prefilter in space and by frequency, (inputs,) each."""
+    name = options.prefilter
+    known = {"inputs": options.inputs, "stride": options.stride}
+    taps = pooling_filters.taps(name, **known)
+    response = pooling_filters.response(name, **known)
+    return taps, response
+
+
+def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
+    taps, response = _filter(options)
+    ratio = options.epsilon / options.sigma
+    accuracies = pooling.bayes_accuracies(taps, options.stride, chosen, ratio)
+    classes = pooling.Classes(options.epsilon, options.sigma)
+    phi, theta = pooling.curvature_law(response, options.stride, chosen, classes)
+    zeta = ratio**2 * response[chosen].square() / response.max().square()
+    return {
+        "theory": accuracies.corrected.numpy(),
+        "theory-text": accuracies.text.numpy(),
+        "theory-supplement": accuracies.supplement.numpy(),
+        "zeta": zeta.numpy(),
+        "curvature-theory": phi.numpy(),
+        "theta-curvature-theory": theta.numpy(),
+        "response": response[chosen].numpy(),
+    }
+
+
+def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.ndarray]:
+    """Accuracy and curvature at some frequencies."""
+    options: PoolingTheory = context.options
+    taps, response = _filter(options)
+    classes = pooling.Classes(options.epsilon, options.sigma)
+    accuracies, curvatures = [], []
+    for frequency in frequencies:
+        # Every frequency has random numbers of its own, whatever others are chosen.
+        accuracy = pooling.simulated_accuracy(
+            taps,
+            options.stride,
+            frequency,
+            classes,
+            simulations=options.simulations,
+            generator=context.generator("noise", frequency),
+        )
+        curvature = pooling.measured_curvature(
+            response,
+            options.stride,
+            frequency,
+            classes,
+            simulations=options.simulations,
+            generator=context.generator("networks", frequency),
+        )
+        accuracies.append(accuracy)
+        curvatures.append(curvature)
+    phi, phi_stderr, theta, theta_stderr = np.array(curvatures).T
+    return {
+        "simulation": np.array(accuracies),
+        "curvature": phi,
+        "curvature-stderr": phi_stderr,
+        "theta-curvature": theta,
+        "theta-curvature-stderr": theta_stderr,
+    }
+
+
+def _losses(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> penchant.Table:
+    """Losses (frequency, training, step) at a few frequencies from the lowest to the highest."""
+    # There may be fewer frequencies than requested curves.
+    positions = np.linspace(0, len(chosen) - 1, options.curves)
+    picked = sorted({chosen[round(position)] for position in positions})
+    inside = {"training": range(options.trainings), "step": range(1, options.steps + 1)}
+    return context.tables(follow, inside=inside, frequency=picked)["losses"]
+
+
+def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Tensor]:
+    """Loss curves of the linear model of pooling with the signal at one frequency."""
+    options: PoolingTheory = context.options
+    frequency = item["frequency"]
+    descent = pooling.Descent(
+        options.steps, options.batch, options.learning_rate, options.weight_std, options.trainings
+    )
+    _, response = _filter(options)
+    losses = pooling.loss_curves(
+        response,
+        options.stride,
+        frequency,
+        pooling.Classes(options.epsilon, options.curve_sigma),
+        descent,
+        generator=context.generator("training"),  # the same for every frequency
+    )
+    if not bool(torch.isfinite(losses).all()):
+        rate = f"learning_rate {options.learning_rate} is too large"
+        raise penchant.Error(f"the linear model diverged at frequency {frequency}: {rate}")
+    return {"losses": losses}
+
+
+def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+    """The largest deviation of each simulation from its theory, in standard errors."""
+    options: PoolingTheory = context.options
+    quantities = {}
+    for name, (measured, theory) in COMPARED.items():
+        # Of an accuracy, the error that this version of the theorem expects, and the one it has.
+        stderr = own = arrays[f"{measured}-stderr"]
+        if measured == "simulation":
+            stderr = binomial_stderr(arrays[theory], options.simulations)
+            own = binomial_stderr(arrays[measured], options.simulations)
+        # There is no curvature at zeros of the filter.
+        known = stderr > 0
+        scores = (arrays[measured] - arrays[theory])[known] / stderr[known]
+        fields = largest_deviation(
+            scores,
+            generator=context.generator(name),
+            two_sided=True,
+            spreads=own[known] / stderr[known],
+        )
+        quantities[name] = penchant.Quantity(
+            **fields, over="simulations", count=options.simulations, unit="standard errors"
+        )
+    return quantities
+
+
+def _correlation(
+    arrays: dict[str, Any], losses: penchant.Table, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Is training slow where zeta is small? The frequencies are given, trainings are sampled."""
+    # Curves were taken at some of the frequencies only.
+    followed = arrays["curve-frequencies"]
+    positions = np.searchsorted(arrays["frequencies"], followed)
+    order = -arrays["zeta"][positions]
+    # A loss that falls late is large on average.
+    efforts = losses.reduced(np.mean, "step").values
+    quantities = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")
+    if not quantities:
+        return {}
+    stderr = rank_correlation_stderr(efforts, order, generator=context.generator("bootstrap"))
+    quantity = quantities["rank-correlation"]
+    return {"rank-correlation": attrs.evolve(quantity, stderr=stderr, count=efforts.shape[1])}

@@ -1,1 +1,0 @@
-"""What each probe does; a file has the name of its probe."""

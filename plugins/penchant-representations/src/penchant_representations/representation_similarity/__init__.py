@@ -1,0 +1,1 @@
+"""The probe `representation-similarity`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `class-paths`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `exact-spectrum`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `frequency-learning`: measurement, figures, and what it alone uses."""

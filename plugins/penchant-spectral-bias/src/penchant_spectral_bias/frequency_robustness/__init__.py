@@ -1,0 +1,1 @@
+"""The probe `frequency-robustness`: measurement, figures, and what it alone uses."""

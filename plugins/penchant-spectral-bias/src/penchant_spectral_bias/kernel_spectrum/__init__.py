@@ -1,0 +1,1 @@
+"""The probe `kernel-spectrum`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `manifold-accuracy`: measurement, figures, and what it alone uses."""

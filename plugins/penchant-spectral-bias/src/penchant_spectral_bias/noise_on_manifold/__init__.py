@@ -1,0 +1,1 @@
+"""The probe `noise-on-manifold`: measurement, figures, and what it alone uses."""

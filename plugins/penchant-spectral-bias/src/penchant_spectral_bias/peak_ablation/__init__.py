@@ -1,0 +1,1 @@
+"""The probe `peak-ablation`: measurement, figures, and what it alone uses."""

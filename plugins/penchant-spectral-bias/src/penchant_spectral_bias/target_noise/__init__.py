@@ -1,0 +1,1 @@
+"""The probe `target-noise`: measurement, figures, and what it alone uses."""

@@ -1,1 +1,0 @@
-"""What several datasets are made with; tensors only."""

@@ -1,0 +1,1 @@
+"""What several probes or components of this plugin use."""

@@ -1,0 +1,1 @@
+"""The probe `capacity`: measurement, figures, and what it alone uses."""

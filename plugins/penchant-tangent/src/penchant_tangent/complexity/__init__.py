@@ -1,0 +1,1 @@
+"""The probe `complexity`: measurement, figures, and what it alone uses."""

@@ -1,0 +1,1 @@
+"""The probe `parameter-directions`: measurement, figures, and what it alone uses."""

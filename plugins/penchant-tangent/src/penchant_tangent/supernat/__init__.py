@@ -1,0 +1,1 @@
+"""The probe `supernat`: measurement, figures, and what it alone uses."""

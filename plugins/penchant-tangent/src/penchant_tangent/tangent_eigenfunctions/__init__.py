@@ -1,0 +1,1 @@
+"""The probe `tangent-eigenfunctions`: measurement, figures, and what it alone uses."""

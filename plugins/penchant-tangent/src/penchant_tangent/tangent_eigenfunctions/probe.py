@@ -1,0 +1,247 @@
+"""The probe `tangent-eigenfunctions`: what a tangent kernel's leading functions look like."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+import penchant
+import torch
+from penchant_numerics.curvature import loss_function
+from penchant_numerics.jacobians import Outputs
+from penchant_numerics.layers import centre, eigenfunctions, tangent_kernel
+from penchant_numerics.linear_algebra import descending_eigh
+from torch import Tensor, nn
+
+from penchant_tangent.declarations.eigenfunctions import TangentEigenfunctions
+from penchant_tangent.shared.kernel_precision import refuse_constant
+from penchant_tangent.shared.kernel_samples import refuse_one_label
+from penchant_tangent.shared.label_alignment import targets_of
+from penchant_tangent.shared.mean_rank_correlation import mean_rank_correlation
+from penchant_tangent.tangent_eigenfunctions.learning_speeds import learning_speeds
+
+ROUNDING = 10  # times double precision, of the largest eigenvalue
+
+
+class Evaluation(NamedTuple):
+    """A network's leading eigenfunctions on the grid."""
+
+    values: Tensor  # (leading,)
+    functions: Tensor  # (leading, points)
+    share: float
+
+
+def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.Result:
+    """Follow every training; pictures are of the first."""
+    components = int(np.prod(context.data.shape))
+    if components > 2:
+        raise penchant.Error(
+            f"tangent-eigenfunctions needs inputs of one or two components, found {components}"
+        )
+    refuse_one_label(context.data.train)
+    assert context.training is not None  # the probe needs one
+    total = context.training.total_steps(len(context.data.train.labels))
+    if max(options.eval_steps) > total:
+        raise penchant.Error(f"eval_steps must be at most {total}, found {max(options.eval_steps)}")
+    shards = list(context.map(follow, list(range(options.trainings))))
+
+    # pictures are of one training, numbers of all
+    first = shards[0]
+    pictures = ("eigenvalues", "eigenfunctions", "measured-speeds", "expected-speeds")
+    arrays: dict[str, Any] = {name: first[name] for name in pictures}
+    arrays["steps"] = np.array(sorted(set(options.eval_steps)))
+    arrays["grid"] = grid(context).cpu().reshape(-1, components)
+    quantities = _quantities(shards, options, context)
+    if components == 1:
+        transform = np.fft.rfft(np.asarray(first["eigenfunctions"]), axis=-1)
+        arrays["amplitudes"] = np.abs(transform)
+    null = "labels in random order: the leading functions hold their share of all n - 1"
+    return penchant.Result(
+        quantities,
+        arrays,
+        conventions={
+            "grid": "equally spaced over the range of the training inputs",
+            "output": "one; two classes are -1 and 1",
+            "centring": options.centring,
+            "label share": f"in the span of the leading functions and no others; {null}",
+        },
+    )
+
+
+def grid(context: penchant.Context) -> Tensor:
+    """Inputs (points, *shape) on a grid over the range of the training inputs."""
+    inputs = context.data.train.inputs
+    flat = inputs.flatten(1)
+    low, high = float(flat.min()), float(flat.max())
+    line = torch.linspace(
+        low, high, context.options.grid_points, device=inputs.device, dtype=inputs.dtype
+    )
+    if flat.shape[1] == 1:
+        return line.reshape(-1, *inputs.shape[1:])
+    down, across = torch.meshgrid(line, line, indexing="ij")
+    points = torch.stack([across.flatten(), down.flatten()], 1)
+    return points.reshape(-1, *inputs.shape[1:])
+
+
+def follow(context: penchant.Context, number: int) -> dict[str, Any]:
+    """Everything about one training: pictures, ratios and speeds."""
+    options = context.options
+    network = context.network(number, outputs=1)
+    points = grid(context)
+    evaluations = []
+    trained = context.train(
+        network,
+        context.data.train,
+        number,
+        steps=sorted(set(options.eval_steps)),
+        test=context.data.test,
+    )
+    for _, network in trained:
+        evaluations.append(_evaluate(network, points, context))
+    # a training that has stopped stays as it is
+    while len(evaluations) < len(set(options.eval_steps)):
+        evaluations.append(evaluations[-1])
+
+    # lemma 4.1 on the training samples
+    speeds = _speeds(network, context)
+    values, functions, shares = zip(*evaluations)
+    return {
+        "eigenvalues": torch.stack(values),
+        "eigenfunctions": torch.stack(functions),
+        "shares": np.array(shares),
+        "measured-speeds": speeds.measured,
+        "expected-speeds": speeds.expected,
+        "speed-error": speeds.error,
+    }
+
+
+def in_double(network: nn.Module) -> nn.Module:
+    """A copy: small steps and centred kernels of deep networks are rounding in single precision."""
+    return copy.deepcopy(network).double()
+
+
+def _evaluate(network: nn.Module, points: Tensor, context: penchant.Context) -> Evaluation:
+    """Leading eigenfunctions on the grid, and what they hold of the labels."""
+    options = context.options
+    train = context.data.train
+    points = points.double()
+    network = in_double(network)
+    K = tangent_kernel(network, points)
+    centred = centre(K, outputs=1, centring=options.centring)
+    values, rows = descending_eigh(centred)
+    refuse_constant(values, K)
+    count = min(options.leading, len(values))
+    values, rows = values[:count], rows[:count]
+
+    # those that are more than rounding
+    known = values > ROUNDING * torch.finfo(values.dtype).eps * values[0]
+    if not bool(known.all()):
+        context.warn(
+            f"the last of {count} leading eigenvalues are below rounding: set a smaller `leading`"
+        )
+
+    # the same functions at the training samples
+    beside = tangent_kernel(network, train.inputs.double(), other=points)
+    beside = centre(beside, outputs=1, centring=options.centring, reference=K)
+    functions = eigenfunctions(beside, values[known], rows[known].T)
+    labels = targets_of(train.labels, outputs=1, classes=context.data.classes)[:, 0]
+    return Evaluation(values, rows, label_share(functions, labels))
+
+
+def label_share(functions: Tensor, labels: Tensor) -> float:
+    """Share of centred labels (n,) in the span of centred functions (n, k)."""
+    centred = functions - functions.mean(0)
+    basis = torch.linalg.qr(centred).Q
+    centred_labels = labels - labels.mean()
+
+    # what the basis holds of their square
+    inside = basis.T @ centred_labels
+    share = inside.square().sum() / centred_labels.square().sum()
+    return float(share)
+
+
+def _speeds(network: nn.Module, context: penchant.Context) -> Any:
+    """One small gradient step on the training samples."""
+    train = context.data.train
+    inputs = train.inputs.double()
+    labels = train.labels.double() if train.labels.is_floating_point() else train.labels
+    network = in_double(network)
+    K = tangent_kernel(network, inputs)
+
+    # a rate that is small beside the largest one that is stable
+    values = torch.linalg.eigvalsh(K)
+    largest = float(values[-1])
+    rate = context.options.step * len(K) / largest
+    assert context.training is not None  # the probe needs one
+    return learning_speeds(
+        Outputs(network), inputs, labels, K, loss=loss_function(context.training.loss), rate=rate
+    )
+
+
+def _quantities(
+    shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
+) -> dict[str, penchant.Quantity]:
+    """Ratios and shares at every evaluation, over trainings."""
+    values = np.stack([shard["eigenvalues"] for shard in shards])
+    shares = np.stack([shard["shares"] for shard in shards])
+    samples = len(context.data.train.labels)
+    null = random_label_share(values.shape[2], samples)
+    quantities = {}
+    steps = sorted(set(options.eval_steps))
+    for position, step in enumerate(steps):
+        own = values[:, position]
+        ratios = own[:, -1] / own[:, 0]
+        quantities[f"decay-{step}"] = penchant.Quantity.of(
+            ratios, over="trainings", null=1.0, multiplicative=bool((ratios > 0).all())
+        )
+        quantities[f"label-share-{step}"] = penchant.Quantity.of(
+            shares[:, position], over="trainings", null=null
+        )
+
+    # lemma 4.1, and frequencies where there are any
+    errors = [float(shard["speed-error"]) for shard in shards]
+    quantities["speed-error"] = penchant.Quantity.of(errors, over="trainings")
+    if np.prod(context.data.shape) == 1:
+        functions = np.stack([shard["eigenfunctions"][0] for shard in shards])
+        quantities["frequency-correlation"] = _order(functions, context)
+    return quantities
+
+
+def random_label_share(functions: int, samples: int) -> dict[str, float]:
+    """Mean and spread of the share of labels in random order that lies in some functions.
+
+    Centred labels are a direction among n - 1; if all are equally likely, the share in k of them
+    has a beta distribution, Beta(k / 2, (n - 1 - k) / 2). Trainings share their labels, so their
+    mean has the spread of one.
+    """
+    mean = min(1.0, functions / (samples - 1))
+    variance = 2 * mean * (1 - mean) / (samples + 1)
+    return {"null": mean, "null_spread": variance**0.5}
+
+
+def _order(functions: np.ndarray, context: penchant.Context) -> penchant.Quantity:
+    """Rank correlation of the index of functions (trainings, k, points) with their frequency.
+
+    Two neighbours that change positions move it by 12 / (k (k^2 - 1)): it is not known better than
+    that, even where all trainings agree.
+    """
+    frequencies = mean_frequencies(functions)
+    indices = np.broadcast_to(np.arange(frequencies.shape[1]), frequencies.shape)
+    correlation = mean_rank_correlation(indices, frequencies, generator=context.generator("order"))
+    quantity = penchant.Quantity.of(correlation.values, over="trainings", null=correlation.null())
+    trainings, count = frequencies.shape
+    step = 12 / (count * (count**2 - 1))
+    rounding = step / (12 * trainings) ** 0.5
+    assert quantity.stderr is not None  # there are several trainings
+    return attrs.evolve(quantity, stderr=np.hypot(quantity.stderr, rounding))
+
+
+def mean_frequencies(functions: np.ndarray) -> np.ndarray:
+    """The mean of the power spectrum of functions (..., points)."""
+    amplitudes = np.abs(np.fft.rfft(functions, axis=-1))
+    powers = amplitudes**2
+    frequencies = np.arange(powers.shape[-1])
+    means: np.ndarray = powers @ frequencies / powers.sum(-1)
+    return means

@@ -1,0 +1,1 @@
+"""The probe `tangent-kernel`: measurement, figures, and what it alone uses."""

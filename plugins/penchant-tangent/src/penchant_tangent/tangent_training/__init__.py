@@ -1,0 +1,1 @@
+"""The probe `tangent-training`: measurement, figures, and what it alone uses."""

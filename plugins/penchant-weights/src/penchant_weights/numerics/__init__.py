@@ -1,1 +1,0 @@
-"""Tensors in, tensors out: methods that do not import the kernel."""

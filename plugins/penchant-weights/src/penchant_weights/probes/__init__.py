@@ -1,1 +1,0 @@
-"""Code of the probes, one file each."""

@@ -1,0 +1,1 @@
+"""The probe `weight-spectra`: measurement, figures, and what it alone uses."""
