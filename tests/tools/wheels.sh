@@ -64,3 +64,5 @@ PYTHON
 "$clean/penchant" list probes | tail -1
 "$clean/penchant" probe nad -a lenet --shape 1,16,16 --out "$folder/run" 2>/dev/null
 test -s "$folder/run/report.html"
+"$clean/penchant" card mlp:widths=[20] -d digits --minutes 0.3 --seeds 2 --out "$folder/card"
+test -s "$folder/card/card.html"
