@@ -343,7 +343,8 @@ class Table:
         if null is None or all(skewed_p(each, null) is None for each in repetitions):
             return None
         p = [mean_p_value(each.tolist(), null) for each in repetitions]
-        return np.array(p, float).reshape(values.shape[:-1])
+        # Repetitions that are all equal decide nothing.
+        return None if None in p else np.array(p, float).reshape(values.shape[:-1])
 
     def _beside(self, control: Table, difference: Table) -> Table:
         """These means beside those of a control, given the means of their differences."""

@@ -76,7 +76,7 @@ def spectral_density(
     Returns:
         The density on the grid.
 
-    >>> from penchant_numerics.linear_algebra import Dense
+    >>> from penchant_numerics.linear_algebra import Dense, quadrature
     >>> A = Dense(torch.diag(torch.linspace(0, 1, 50, device="cpu", dtype=torch.float64)))
     >>> measure = quadrature(A, steps=20, generator=torch.Generator("cpu").manual_seed(0))
     >>> density = spectral_density(measure)

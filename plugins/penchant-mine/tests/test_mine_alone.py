@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_mine import mutual_information
+from penchant_mine.standalone import mutual_information
 from scipy import integrate, stats
 
 RHO = 0.8

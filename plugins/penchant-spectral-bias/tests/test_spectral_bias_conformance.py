@@ -91,7 +91,7 @@ def fixed_network():
 OWN = {
     "architecture": {"name": "import", "factory": fixed_network()},
     "shape": [3],
-    "along": [0],
+    "wave_inputs": [0],
     "frequencies": [1, 2, 3],
     "slices": 12,
     "grid_points": 16,

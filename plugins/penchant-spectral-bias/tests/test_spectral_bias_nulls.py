@@ -172,8 +172,9 @@ def test_networks_equally_right_at_all_frequencies_lose_nothing():
     options = ManifoldAccuracy(frequencies=(20, 40), petal_counts=(0,), samples=200, trainings=4)
     random = torch.Generator().manual_seed(0)
     accuracy = 0.8 + 0.02 * torch.randn(4, 1, 2, generator=random, dtype=torch.float64)
-    constant = torch.tensor([[[0.5, 0.6]]]).expand(4, 1, 2).double()
-    found = _accuracy_quantities(options, accuracy, constant)["frequency-loss"]
+    axes = {"training": range(4), "petals": (0,), "frequency": (20, 40)}
+    table = penchant.Table(accuracy, axes)
+    found = _accuracy_quantities(options, table, 0.55)["frequency-loss"]
     assert found.value == pytest.approx(float((accuracy[:, 0, 0] - accuracy[:, 0, 1]).mean()))
     assert found.null == 0 and found.null_p_value > 0.05
 

@@ -107,7 +107,7 @@ def test_planes_grids_outputs_and_values_give_the_same(tmp_path):
 
     network = Waves(OWN, inputs=2, outputs=2)
     lines = learning(
-        network, 2, outputs=2, along=[0], target_function=two, slices=4, grid_points=32
+        network, 2, outputs=2, wave_inputs=[0], target_function=two, slices=4, grid_points=32
     )
     np.testing.assert_allclose(lines.arrays["learnt-share"][0], expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(lines.arrays["learnt-share-stderr"], 0, atol=1e-12)
@@ -234,7 +234,13 @@ def test_errors_over_slices_are_the_spread_over_other_slices():
         return torch.sin(2 * math.pi * (points[:, 0] * 2 + points[:, 1])) + points[:, 2]
 
     for seed in range(24):
-        options = {"along": [0], "slices": 15, "seed": seed, "grid_points": 32, "window": "hann"}
+        options = {
+            "wave_inputs": [0],
+            "slices": 15,
+            "seed": seed,
+            "grid_points": 32,
+            "window": "hann",
+        }
         result = learning(network, 3, target_function=goal, dtype="float32", **options)
         found.append(
             [
@@ -291,7 +297,7 @@ def test_amplitudes_move_as_their_parameters():
 
 def test_moved_functions_are_those_of_moved_parameters():
     network = random_network(0).double()
-    result = robustness(network, 2, along=[0], perturbations=3, slices=2, grid_points=16)
+    result = robustness(network, 2, wave_inputs=[0], perturbations=3, slices=2, grid_points=16)
     # one by one, with the directions and lines of the seed
     from penchant.seeds import derive
 
@@ -321,7 +327,7 @@ def test_errors_over_slices_of_moves_are_the_spread_over_others():
     network, found = random_network(1), []
     for seed in range(24):
         result = robustness(
-            network, 2, along=[0], seed=seed, slices=8, grid_points=16, deltas=(0.0, 1.0, 2.0)
+            network, 2, wave_inputs=[0], seed=seed, slices=8, grid_points=16, deltas=(0.0, 1.0, 2.0)
         )
         names = ("robustness-gap", "rank-correlation")
         found.append(
@@ -335,7 +341,13 @@ def test_an_untrained_network_is_as_robust_as_with_mixed_weights():
     scores = []
     for seed in range(24):
         result = robustness(
-            random_network(seed), 2, along=[0], seed=seed, slices=8, perturbations=4, grid_points=16
+            random_network(seed),
+            2,
+            wave_inputs=[0],
+            seed=seed,
+            slices=8,
+            perturbations=4,
+            grid_points=16,
         )
         quantity = result.quantities["rank-correlation"]
         scores.append((quantity.value - quantity.null) / quantity.null_spread)
@@ -355,12 +367,12 @@ def test_what_does_not_fit_is_refused():
 
     refused("describe a network of your own", network="mlp", corners=[[0.0], [1.0]])
     refused(r"lowest and the highest value of 1 inputs, \(2, 1\)", corners=[[0.0, 1.0]])
-    refused("along must be 1 to 3 different inputs of 0..0, found", along=[1])
+    refused("wave_inputs must be 1 to 3 different inputs of 0..0, found", wave_inputs=[1])
     refused(
         r"points \(N_1, ..., 1\) along 1 to 3 axes, found the shape \(8, 2\)",
         coordinates=np.ones((8, 2)),
     )
-    refused("found corners or along", coordinates=np.ones((16, 1)), along=[0])
+    refused("found corners or wave_inputs", coordinates=np.ones((16, 1)), wave_inputs=[0])
     refused("at most 7 for 16 points, found 8", frequencies=[1, 8], grid_points=16)
     refused("found no coordinates", target_values=np.ones(64))
     refused(

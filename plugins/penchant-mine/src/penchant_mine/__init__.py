@@ -6,19 +6,12 @@ et al., "Mutual Information Neural Estimation", ICML 2018.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import penchant
 
 from penchant_mine.declarations.datasets import DATASETS
 from penchant_mine.declarations.estimators import ARCHITECTURES, ESTIMATORS
 from penchant_mine.declarations.generative import GENERATIVE_PROBES
 from penchant_mine.declarations.information import INFORMATION_PROBES
-
-if TYPE_CHECKING:
-    from penchant_mine.standalone import mutual_information
-
-__all__ = ["mutual_information"]
 
 
 @penchant.hookimpl
@@ -43,12 +36,3 @@ def penchant_estimators() -> list[type[penchant.Estimator]]:
 def penchant_probes() -> list[type[penchant.Probe]]:
     """Probes of information, and of what is made with it."""
     return [*INFORMATION_PROBES, *GENERATIVE_PROBES]
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: a declaration needs no torch.
-    if name == "mutual_information":
-        from penchant_mine.standalone import mutual_information
-
-        return mutual_information
-    raise AttributeError(f"module 'penchant_mine' has no attribute {name!r}")

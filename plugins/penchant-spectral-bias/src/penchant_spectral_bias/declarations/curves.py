@@ -49,7 +49,7 @@ class _OfOwn(_OnCurve):
         "own network: lowest and highest value of every input (2, inputs); None: 0 and 1",
         array=True,
     )
-    along: tuple[int, ...] | None = penchant.option(
+    wave_inputs: tuple[int, ...] | None = penchant.option(
         None,
         "own network: inputs along which waves are, one for lines, two for planes; None: all of "
         "at most two, else the first",

@@ -16,7 +16,7 @@ from penchant_spectral_bias.shared.band_spectra import highest_band, transforms
 
 MOST_AXES = 3
 _ALIASED = 0.05  # of the energy in the upper quarter of the bands: what more points may move
-OWN = ("corners", "along", "coordinates", "target_function", "target_values")
+OWN = ("corners", "wave_inputs", "coordinates", "target_function", "target_values")
 
 
 class Grid(NamedTuple):
@@ -54,9 +54,9 @@ def grid_of(options: Any, context: penchant.Context) -> Grid:
     """The points of the options, on the device."""
     inputs = math.prod(context.architecture.shape)
     if options.coordinates is not None:
-        if options.corners is not None or options.along is not None:
+        if options.corners is not None or options.wave_inputs is not None:
             raise penchant.Error(
-                "coordinates are points already, found corners or along beside them"
+                "coordinates are points already, found corners or wave_inputs beside them"
             )
         points = _given(options, context, inputs)
     else:
@@ -85,12 +85,12 @@ def _in_box(options: Any, context: penchant.Context, inputs: int) -> Tensor:
     """Equidistant points along some inputs; the others are uniform in the box, slice by slice."""
     low, high = _corners(options, inputs)
     along = tuple(range(inputs)) if inputs <= 2 else (0,)
-    if options.along is not None:
-        along = options.along
+    if options.wave_inputs is not None:
+        along = options.wave_inputs
     distinct = len(set(along)) == len(along)
     if not (distinct and 1 <= len(along) <= MOST_AXES and all(0 <= a < inputs for a in along)):
         raise penchant.Error(
-            f"along must be 1 to {MOST_AXES} different inputs of 0..{inputs - 1}, found "
+            f"wave_inputs must be 1 to {MOST_AXES} different inputs of 0..{inputs - 1}, found "
             f"{list(along)}"
         )
     others = len(along) < inputs
