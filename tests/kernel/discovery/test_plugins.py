@@ -202,7 +202,7 @@ def test_what_another_package_does_names_that_package(tmp_path, monkeypatch, arg
     words = [each.format(file=tmp_path / "one.toml") for each in arguments]
     done = CliRunner().invoke(cli.main, words)
     assert done.exit_code == 2
-    (line,) = done.stderr.splitlines()
+    (line,) = done.output.splitlines()
     assert line == (
         f"penchant: this needs {package}, which is not installed: pip install {package}"
     )

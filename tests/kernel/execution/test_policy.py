@@ -319,8 +319,9 @@ def test_warnings_of_other_threads_are_not_the_jobs(recwarn):
     assert [str(each.message) for each in recwarn] == ["a thread of hers is not deterministic"]
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_torch_says_of_its_own_insides_is_not_shown():
-    """Warnings are errors here: each of these would raise."""
+    """Each of these would raise."""
     texts = (
         "There is a performance drop because we have not yet implemented the batching rule for "
         "aten::mkldnn_rnn_layer.",

@@ -89,7 +89,8 @@ def _is_shown(text: Text) -> bool:
 
 def box_of(text: Text) -> Bbox | None:
     """Where a text is, in inches; None where it is nowhere."""
-    figure: Any = text.get_figure(root=True)
+    # That of a part of a figure is the whole one.
+    figure: Any = text.figure.figure
     box = text.get_window_extent()
     if box.width <= 0 or box.height <= 0:
         return None
