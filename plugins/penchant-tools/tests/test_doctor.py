@@ -153,8 +153,8 @@ def test_probes_are_asked_what_a_run_asks_them(networks):
     for name in drawing:
         as_it_is, narrow, trained, reason = lines[name][1].split(maxsplit=3)
         assert (as_it_is, narrow) == ("no", "yes"), lines[name]
-        # Of these, frequency-learning alone takes a trained network: one output of it.
-        assert trained == ("no" if name == "frequency-learning" else "-"), lines[name]
+        # Of these, frequency-learning alone takes a trained network.
+        assert (trained == "-") == (name != "frequency-learning"), lines[name]
         assert "gives 1 x 3 for one input of shape 4, expected 1 x 1" in reason
     assert lines["capacity"][1].endswith("it takes no architecture")
     assert lines["input-curvature"][1].endswith("input-curvature needs two classes, found 3")
