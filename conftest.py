@@ -25,6 +25,8 @@ def pytest_collection():
     finally:
         gc.enable()
         gc.freeze()
+        # Graphs of autograd are many small objects: by default they take a tenth of the time.
+        gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +43,12 @@ def gpu():
         pytest.skip("no CUDA device")
     with on_tested_device() as device:
         yield device
+
+
+@pytest.fixture
+def without_report(monkeypatch):
+    """Runs in this process write no report.html, which takes longer than a small measurement."""
+    monkeypatch.setattr("penchant_report.report.write_report", lambda run: None)
 
 
 @pytest.fixture

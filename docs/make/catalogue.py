@@ -22,7 +22,8 @@ from penchant.components.roles import role_of
 from penchant.components.taking import AXES, taken
 from penchant.components.training import Training
 from penchant.experiments.settings import Settings
-from penchant.plugins.discovery import Registration, load
+from penchant.plugins.discovery import load
+from penchant.plugins.registry import Registration
 from penchant_tools.examples import example
 
 DOCS = Path(__file__).resolve().parent.parent
@@ -67,12 +68,24 @@ def _numerics() -> str:
     lines += ["method and is named after it; a room exports the names that others use.", ""]
     folder = DOCS.parent / "framework/penchant_numerics"
     for room in sorted(folder.glob("*/__init__.py")):
-        about = ast.get_docstring(ast.parse(room.read_text())) or ""
+        tree = ast.parse(room.read_text())
+        about = ast.get_docstring(tree) or ""
         lines += [f"## {room.parent.name}", "", about.partition("\n")[0], ""]
+        exported = ", ".join(f"`{name}`" for name in _exports(tree))
+        lines += [f"`from penchant_numerics.{room.parent.name} import` {exported}", ""]
         for path in sorted(room.parent.glob("*.py")):
             if path.stem != "__init__":
                 lines += [f"::: penchant_numerics.{room.parent.name}.{path.stem}", ""]
+    lines += ["## Refusals", "", "::: penchant_numerics.refusal"]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _exports(room: ast.Module) -> list[str]:
+    """What a room offers to others: its `__all__`."""
+    for node in room.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
 
 
 def _experiment() -> str:

@@ -1,7 +1,5 @@
 """Penchant measures what neural networks prefer. Everything public is listed in `__all__`."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Penchant from Python: `measure` one thing, make a `card`, `run` an experiment, `read` a run."""
 
-from __future__ import annotations
-
 import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,13 +10,12 @@ import attrs
 from penchant.components.component import Estimator, Probe
 from penchant.components.targets import resolve
 from penchant.errors import Error, suggestion
-from penchant.execution.runner import run_experiment
-from penchant.experiments.experiment import build, read_toml
 from penchant.experiments.settings import Settings
 from penchant.experiments.typed_text import label_of, parse_component
 from penchant.extras import extra
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
+from penchant.request import Request
 from penchant.results.result import Result
 from penchant.results.runs import Run, read
 from penchant.terminal import with_display
@@ -57,22 +54,16 @@ def run(
     >>> run = penchant.run("examples/quickstart.toml")             # doctest: +SKIP
     >>> run.results(probe="nad")[0].quantities["trace"]            # doctest: +SKIP
     """
-    if isinstance(experiment, (str, Path)):
-        path = Path(experiment)
-        raw = read_toml(path)
-        where, stem = path.name, path.stem
-    else:
-        raw, stem = dict(experiment), "experiment"
+    request = Request.of(experiment, where)
     # A dict may hold a torch device or an array where a file has text or a list.
-    raw |= _plain_settings({name: raw[name] for name in _SETTINGS & raw.keys()})
+    own = {name: request.raw[name] for name in _SETTINGS & request.raw.keys()}
+    request = request.with_settings(_plain_settings(own))
     plugins = plugins or discovery.load()
     if progress:
         plugins = with_display(plugins, quantities=False)
     if quick:
-        raw = extra("penchant_tools.quick:quick_form")(raw, plugins, where)
-        stem = f"{stem}-quick"
-    folder = Path(out) if out else Path("runs") / stem
-    return run_experiment(build(raw, plugins, where), plugins, folder, fresh=fresh, only=only)
+        request = request.quick(plugins)
+    return request.run(plugins, out, fresh=fresh, only=only)
 
 
 def measure(
@@ -160,9 +151,8 @@ def measure(
         # Skip figures: the folder is temporary.
         raw["figures"] = False
     with tempfile.TemporaryDirectory() as temporary:
-        experiment = build(raw, plugins, "measure")
-        folder = Path(out or temporary)
-        run = run_experiment(experiment, plugins, folder, fresh=fresh, temporary=not out)
+        request = Request(raw, "measure", Path(temporary))
+        run = request.run(plugins, out, fresh=fresh, temporary=not out)
         # Read before the temporary folder is deleted.
         (job,) = run.jobs
         result = run.result(job["id"])
@@ -193,7 +183,7 @@ def card(network: Any, data: Any = None, *, minutes: float = 5.0, **options: Any
 
     >>> penchant.card("lenet", "digits:resize=32", minutes=2)          # doctest: +SKIP
     """
-    return extra("penchant_card.card:card")(network, data, minutes=minutes, **options)
+    return extra("card")(network, data, minutes=minutes, **options)
 
 
 def compare(*runs: str | Path | Run) -> Any:
@@ -207,7 +197,7 @@ def compare(*runs: str | Path | Run) -> Any:
 
     >>> penchant.compare("runs/before", "runs/after")              # doctest: +SKIP
     """
-    return extra("penchant_report.compare:compare")(*runs)
+    return extra("compare")(*runs)
 
 
 def one_probe(

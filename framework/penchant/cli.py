@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from penchant.errors import Error
@@ -19,6 +19,9 @@ from penchant.extras import extra, is_installed
 from penchant.plugins import discovery
 from penchant.plugins.working_folder import load_here
 from penchant.terminal import complain, say, with_display
+
+if TYPE_CHECKING:
+    from penchant.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 LONGEST_FOLDER = 60  # characters of a run folder's name that say what was measured
@@ -71,7 +74,7 @@ def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[st
     """What a shell may make of the beginning of a word."""
     if not is_installed("penchant_tools"):
         return []
-    words: list[str] = extra("penchant_tools.completion:complete")(ctx, param, begun)
+    words: list[str] = extra("complete")(ctx, param, begun)
     return words
 
 
@@ -148,17 +151,15 @@ def _several(*names: str, metavar: str, help: str) -> Callable[[F], F]:
 @click.pass_obj
 def run(without: tuple[str, ...], /, file: Path, quick: bool, **options: Any) -> None:
     """Run an experiment, or go on with it; exit 0 only if every job is done."""
-    from penchant.experiments.experiment import read_toml
+    from penchant.request import Request
 
-    raw = read_toml(file)
-    name = file.stem
+    request = Request.of(file)
     if quick:
         # Before `--set`: what is typed beside --quick is meant.
-        raw = extra("penchant_tools.quick:quick_form")(raw, load_here(without), file.name)
-        name = f"{name}-quick"
-        for entry in raw["probes"]:
+        request = request.quick(load_here(without))
+        for entry in request.raw["probes"]:
             complain(f"quick: {entry.get('label', entry['name'])}: {entry['quick'] or 'as it is'}")
-    _execute(raw, file.name, Path("runs") / name, without, **options)
+    _execute(request, without, **options)
 
 
 @main.command()
@@ -199,6 +200,7 @@ def probe(
     from penchant.api import one_probe
     from penchant.experiments.document import TYPED
     from penchant.experiments.typed_text import parse_component, parse_options
+    from penchant.request import Request
 
     raw = one_probe(
         name,
@@ -215,7 +217,7 @@ def probe(
         raw |= parse_options(f"shape=[{shape}]")
     if outputs is not None:
         raw["outputs"] = outputs
-    _execute(raw, TYPED, _folder_of(raw, options["sets"]), without, **options)
+    _execute(Request(raw, TYPED, _folder_of(raw, options["sets"])), without, **options)
 
 
 def _folder_of(raw: dict[str, Any], sets: tuple[str, ...]) -> Path:
@@ -249,9 +251,7 @@ def _estimators(texts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _execute(
-    raw: dict[str, Any],
-    where: str,
-    folder: Path,
+    request: Request,
     without: tuple[str, ...],
     *,
     out: str | None,
@@ -265,27 +265,22 @@ def _execute(
     **settings: Any,
 ) -> None:
     """Run, and print what was found; or only what it would cost."""
-    from penchant.execution.runner import run_experiment
-    from penchant.experiments.experiment import build
-    from penchant.experiments.typed_text import apply
-
     # In the order typed: a later one may change what an earlier one set.
-    for text in sets:
-        raw = apply(raw, text)
+    request = request.changed(sets)
     # Options that were typed replace what the file says.
-    raw = {**raw, **{key: value for key, value in settings.items() if value is not None}}
-    folder = Path(out or folder)
+    typed = {key: value for key, value in settings.items() if value is not None}
+    request = request.with_settings(typed)
     plugins = load_here(without)
     if dry_run:
-        print_forecast = extra("penchant_tools.dry_run:print_forecast")
-        sys.exit(0 if print_forecast(raw, where, folder, plugins, only) else 1)
+        print_forecast = extra("dry run")
+        folder = Path(out or request.folder)
+        sys.exit(0 if print_forecast(request.raw, request.where, folder, plugins, only) else 1)
     if json_lines:
-        listener = extra("penchant_tools.json_lines:JsonLines")
+        listener = extra("json lines")
         plugins = plugins.with_listener("json-lines", listener())
     elif not quiet:
         plugins = with_display(plugins, quantities=verbose or None)
-    experiment = build(raw, plugins, where)
-    finished = run_experiment(experiment, plugins, folder, fresh=fresh, only=only)
+    finished = request.run(plugins, out, fresh=fresh, only=only)
     report = finished.folder / "report.html"
     if not json_lines:
         say(str(report if report.is_file() else finished.folder))
@@ -323,7 +318,7 @@ def explain(without: tuple[str, ...], name: str) -> None:
 
     NAME is a component, a role, or `training`.
     """
-    say(extra("penchant_tools.explain:explain")(name, discovery.load(without)))
+    say(extra("explain")(name, discovery.load(without)))
 
 
 @main.command()

@@ -1,7 +1,5 @@
 """Errors of users, with the nearest names; imports only the standard library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

@@ -1,7 +1,5 @@
 """Seeds derived from keys, the same on every machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

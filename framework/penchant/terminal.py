@@ -47,7 +47,7 @@ def with_display(
     `quantities` prints those of every job, or of none; by default those of a single job.
     """
     if is_installed("penchant_tools") and "tools" not in plugins.without:
-        display = extra("penchant_tools.display:Display")
+        display = extra("display")
         return plugins.with_listener("display", display(lines=lines, quantities=quantities))
     if not lines:
         return plugins

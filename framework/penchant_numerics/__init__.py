@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penchant_numerics.refusal import Refusal
+
 if TYPE_CHECKING:
     from penchant_numerics.curvature import GaussNewton, Hessian
 
-__all__ = ["GaussNewton", "Hessian"]
+__all__ = ["GaussNewton", "Hessian", "Refusal"]
 
 _LATER = {
     "GaussNewton": "penchant_numerics.curvature.gauss_newton",

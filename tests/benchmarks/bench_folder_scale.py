@@ -101,7 +101,7 @@ class Worker:
             answers = DelayedAnswers(whole.context, whole.function, whole.items, delay=delay)
             self.published = DelayedMap(published.path, answers)
             self.published.delay = delay
-        self.queue = Queue(published.map.context._folder)
+        self.queue = Queue(published.map.runtime.folder)
         self.name = name
         self.clock = clock
         self.done = self.twice = self.in_vain = 0

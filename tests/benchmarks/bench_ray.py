@@ -156,7 +156,7 @@ def watching_stores(seconds=0.2):
 
     def look():
         while not over.wait(seconds):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(ConnectionError, TimeoutError):
                 most[0] = max(most[0], sum(held for held, _ in stores().values()))
 
     thread = threading.Thread(target=look)

@@ -17,8 +17,8 @@ from penchant_class_structure.neural_collapse.class_scatter import (
     collapse_layers,
     disagreement,
 )
+from penchant_representations.representation_similarity.gram_similarity import Comparison
 from penchant_representations.representation_similarity.layer_grams import layer_grams, layer_names
-from penchant_representations.representation_similarity.minibatches import Comparison
 from torch import Tensor, nn
 
 SAMPLES, LAYERS, WIDTH, ROUNDS = 2000, 20, 128, 2

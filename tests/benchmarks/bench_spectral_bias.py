@@ -16,7 +16,7 @@ from penchant_numerics.data import Samples
 from penchant_numerics.inputs import fourier
 from penchant_numerics.training import OneByOne, Stacked
 from penchant_spectral_bias.frequency_robustness.perturbations import perturbed_outputs
-from penchant_spectral_bias.manifold_accuracy.nearest_neighbours import neighbour_probability
+from penchant_spectral_bias.manifold_accuracy.probe import neighbour_probability
 from torch import nn
 
 NETWORKS, POINTS, STEPS = 10, 200, 8

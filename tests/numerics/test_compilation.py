@@ -1,4 +1,8 @@
-"""Compiled steps: equal to rounding, on the devices that profit, and never silently left out."""
+"""`device.compilation`: equal to rounding, on the devices that profit, never silently left out.
+
+Trainings are recorded by torch and run as they are; that they are also written in C++ and compiled
+takes ten seconds each, and is slow.
+"""
 
 import copy
 import warnings
@@ -21,6 +25,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(autouse=True)
 def always_worthwhile(monkeypatch):
     monkeypatch.setattr(compilation, "WORTHWHILE", 1)
+
+
+@pytest.fixture(params=["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def backend(request, monkeypatch):
+    """What compiles."""
+    compile_it = torch.compile
+
+    def chosen(function, **options):
+        given = options if request.param == "inductor" else {"backend": request.param}
+        return compile_it(function, **given)
+
+    monkeypatch.setattr(torch, "compile", chosen)
 
 
 def network():
@@ -51,6 +67,7 @@ def test_nothing_is_compiled_on_a_cpu_or_for_few_steps(monkeypatch):
     assert compiled(function, torch.device("cuda"), steps=1000) is not function
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_compiled_training_is_equal_up_to_rounding():
     plain = trained()
     with compiling("cpu"), warnings.catch_warnings():
@@ -61,6 +78,7 @@ def test_a_compiled_training_is_equal_up_to_rounding():
         torch.testing.assert_close(fast.network.state_dict()[name], tensor, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_compiled_stack_is_equal_up_to_rounding():
     networks = [network(), network()]
     with torch.no_grad():
@@ -78,6 +96,21 @@ def test_a_compiled_stack_is_equal_up_to_rounding():
         fast = stack()
     for name, tensor in plain.items():
         torch.testing.assert_close(fast[name], tensor, rtol=1e-10, atol=1e-12)
+
+
+def test_what_is_compiled_by_default_is_equal_up_to_rounding():
+    """Not by the backends of the tests above: a single kernel, as a user's device has it."""
+
+    def step(x):
+        return (x.sin() * 2 + x).tanh()
+
+    with compiling("cpu"), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fast = compiled(step, CPU, steps=10)
+        x = torch.linspace(-2, 2, 33, dtype=torch.float64, device="cpu")
+        found = fast(x)
+    assert fast is not step
+    torch.testing.assert_close(found, step(x), rtol=1e-10, atol=1e-12)
 
 
 def test_no_kernel_is_chosen_by_timing_it(monkeypatch):

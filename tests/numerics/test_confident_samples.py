@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from penchant_numerics.curvature import GaussNewton, loss_factor_times
-from penchant_numerics.curvature.gauss_newton import loss_hessian_times
+from penchant_numerics.curvature import GaussNewton, closed_form
 from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_gram
 from torch import nn
 
 # 1 - p of 5e-9 and less: in single precision p is one
 GAPS = (3.0, 19.0, 40.0, 60.0)
+CROSS_ENTROPY = closed_form("cross-entropy")
 
 
 def hessian(outputs):
@@ -37,22 +37,22 @@ def test_the_loss_hessian_and_its_root_do_not_cancel(gap):
     outputs, vectors = confident(gap)
     H = hessian(outputs)
     expected = torch.einsum("ncd,knd->knc", H, vectors.double())
-    made = loss_hessian_times(outputs, vectors, "cross-entropy")
+    made = CROSS_ENTROPY.hessian_times(outputs, vectors)
     assert relative(made, expected) < 1e-5
     # of each sample and each class, the likeliest too
     assert ((made.double() - expected).abs() <= 1e-4 * expected.abs().amax(2, keepdim=True)).all()
     # L L^T u = H u, and the entries of L
-    half = loss_factor_times(outputs, vectors, "cross-entropy", transposed=True)
-    assert relative(loss_factor_times(outputs, half, "cross-entropy"), expected) < 1e-5
+    half = CROSS_ENTROPY.factor_times(outputs, vectors, transposed=True)
+    assert relative(CROSS_ENTROPY.factor_times(outputs, half), expected) < 1e-5
     units = torch.eye(4).expand(5, 4, 4).transpose(0, 1)
-    root = loss_factor_times(outputs, units, "cross-entropy").double()
+    root = CROSS_ENTROPY.factor_times(outputs, units).double()
     squared = torch.einsum("knc,knd->ncd", root, root)
     assert relative(squared, H) < 1e-5
 
 
 @pytest.mark.parametrize("gap", GAPS)
 def test_one_logit_is_the_closed_form(gap):
-    made = loss_hessian_times(torch.tensor([[gap]]), torch.ones(1, 1), "cross-entropy")
+    made = CROSS_ENTROPY.hessian_times(torch.tensor([[gap]]), torch.ones(1, 1))
     expected = 1 / (2 + 2 * torch.tensor(gap, dtype=torch.float64).cosh())
     assert float(made) == pytest.approx(float(expected), rel=1e-5)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from penchant.components.training import Training
 from penchant_numerics.curvature import GaussNewton, Hessian, OwnGaussNewton, loss_function
-from penchant_numerics.curvature.losses import binary_cross_entropy, own_loss
+from penchant_numerics.curvature.losses import own_loss
 from penchant_numerics.data import Samples
 from penchant_numerics.training import Stacked, Trainer
 from torch import nn
@@ -98,7 +98,7 @@ def test_a_loss_that_is_not_convex_is_refused_with_the_smallest_eigenvalue():
 def test_binary_cross_entropy_is_that_of_torch():
     outputs = network()(X)
     expected = functional.binary_cross_entropy_with_logits(outputs, MANY) * 2
-    torch.testing.assert_close(binary_cross_entropy(outputs, MANY), expected)
+    torch.testing.assert_close(loss_function("binary-cross-entropy")(outputs, MANY), expected)
 
 
 def test_losses_that_cannot_be_used_are_refused():

@@ -46,5 +46,5 @@ def test_a_wrapper_has_the_same_modules_under_other_names():
 def test_what_names_nothing_or_a_module_twice_is_refused():
     with pytest.raises(ValueError, match="no parameter is named '2'"):
         Modules.of(network(), ["0", "2"])
-    with pytest.raises(ValueError, match=r"modules must differ, found \['0', '0'\]"):
+    with pytest.raises(ValueError, match=r"parameters must differ, found \['0', '0'\]"):
         Modules.of(network(), ["0", "0"])

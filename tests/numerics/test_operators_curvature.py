@@ -6,7 +6,6 @@ import functools
 import pytest
 import torch
 from penchant_numerics.curvature import GaussNewton, Hessian, loss_function
-from penchant_numerics.curvature.hessian import residual
 from penchant_numerics.device.determinism import NotDeterministicError
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
@@ -185,7 +184,8 @@ def test_hessian_is_the_slope_of_the_gradient(name):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_residual_is_hessian_minus_gauss_newton(loss):
     network, data = build("mlp")
-    E = residual(network, data, loss=loss, batch=4)
+    options = {"loss": loss, "batch": 4}
+    E = Hessian(network, data, **options) - GaussNewton(network, data, **options)
     exact = dense_hessian(network, data, loss) - known_gauss_newton("mlp", loss)
     W = rows(E.size)
     close(E.multiply_rows(W), W @ exact)
@@ -212,7 +212,7 @@ def test_reduction_is_recorded_and_a_sum_is_samples_times_the_mean():
         "loss": "softmax cross-entropy, true Fisher",
         "reduction": "mean over samples",
     }
-    with pytest.raises(ValueError, match="found 'hinge' and 'mean'"):
+    with pytest.raises(ValueError, match="found 'hinge'"):
         GaussNewton(network, data, loss="hinge")
 
 
@@ -321,7 +321,6 @@ def test_frozen_parameters_are_left_out_when_asked(operator):
     assert part.layout.names == ("2.weight", "2.bias")
     where = slice(whole.layout.slices["2.weight"].start, whole.size)
     close(part.dense(), whole.dense()[where, where])
-    assert residual(network, data, trainable_only=True).size == part.size
 
 
 def test_a_program_that_cannot_be_recorded_runs_on_dual_numbers_each_time():

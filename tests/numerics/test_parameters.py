@@ -20,6 +20,8 @@ def test_parameters_are_chosen_by_name_layer_and_wildcard():
     assert list(select(network(), ["*.bias"])) == ["0.bias", "1.0.bias", "1.1.bias"]
     with pytest.raises(ValueError, match="'0.wieght'; similar names: 0.weight"):
         select(network(), "0.wieght")
+    with pytest.raises(ValueError, match=r"the first names are 0.weight, .*, 1.1.bias \(of 6\)"):
+        select(network(), "qqq")
 
 
 def test_frozen_parameters_are_left_out_when_asked():

@@ -14,7 +14,6 @@ from penchant_numerics.curvature import (
     numbers_of,
 )
 from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_gram
-from penchant_numerics.curvature.hessian import residual
 from penchant_numerics.curvature.sample_traces import sample_traces
 from penchant_numerics.curvature.sequence_columns import sampled_labels, sampled_outputs
 from penchant_numerics.data import (
@@ -101,7 +100,6 @@ def test_operators_are_those_of_dense_autodiff(options):
     H, G = dense_hessian(network, data), dense_gauss_newton(network, data)
     assert away(Hessian(network, data, **options).dense(), H) < 1e-12
     assert away(GaussNewton(network, data, **options).dense(), G) < 1e-12
-    assert away(residual(network, data, **options).dense(), H - G) < 1e-12
 
 
 def test_operators_are_those_of_curvlinops():

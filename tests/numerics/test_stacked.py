@@ -8,7 +8,7 @@ import torch
 from penchant_numerics.data import Samples, stream
 from penchant_numerics.device import precision
 from penchant_numerics.training import stacked as side
-from penchant_numerics.training.stacked_training import step_bytes
+from penchant_numerics.training.stacked_training import layer_obstacle, step_bytes
 from torch import nn
 
 COUNT, SAMPLES = 3, 14
@@ -156,7 +156,7 @@ def test_what_cannot_be_stacked_is_refused_with_its_reason():
     with pytest.raises(ValueError, match="different numbers of samples, 9 to 14"):
         side.Stacked(build(mlp)[0], fewer, Recipe(), seeds=[0, 1, 2])
     counting = nn.Sequential(nn.BatchNorm1d(4, momentum=None))
-    assert "counts its batches" in side.layer_obstacle(counting)
+    assert "counts its batches" in layer_obstacle(counting)
     with pytest.raises(ValueError, match="found 2 seeds for 3 networks"):
         side.Stacked(build(mlp)[0], samples, Recipe(), seeds=[0, 1])
 
@@ -167,7 +167,6 @@ def test_the_rule_stacks_on_a_gpu_only():
     assert isinstance(training, side.OneByOne)
     assert side.groups(5, torch.device("cuda")) == [[0, 1, 2, 3, 4]]
     assert side.groups(2, torch.device("cpu")) == [[0], [1]]
-    assert side.can_stack(lenet()[0], Recipe())
 
 
 def test_divergence_names_the_networks():

@@ -30,7 +30,7 @@ def samples():
 """
 
 
-CONTINUED = ("paper", "coming-from")  # pages whose blocks go on from one another
+CONTINUED = ("paper", "coming-from", "library")  # pages whose blocks go on from one another
 
 
 def blocks(page, language):
@@ -65,6 +65,7 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("own", None)
 
 
+@pytest.mark.usefixtures("without_report")
 @pytest.mark.parametrize("block", of_all_pages("python"))
 def test_python_blocks_run(block, own, request):
     name = "docs_" + re.sub(r"\W", "_", request.node.callspec.id)
@@ -88,8 +89,8 @@ def test_commands_are_valid(line, own, monkeypatch):
     """They name things that are installed, and options that these have; nothing is computed."""
     import shlex
 
-    def only_build(raw, *rest, **options):
-        return build(raw, discovery.load()).jobs("cpu")
+    def only_build(request, *rest, **options):
+        return build(request.raw, discovery.load()).jobs("cpu")
 
     monkeypatch.setattr(cli, "_execute", only_build)
     done = CliRunner().invoke(cli.main, shlex.split(line))

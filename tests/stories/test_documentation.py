@@ -8,6 +8,7 @@ import pytest
 from penchant.components import hookspecs
 from penchant.experiments.experiment import build, read_toml
 from penchant.plugins import discovery
+from penchant_testing.builders import run_unreported
 
 
 def test_the_public_surface_is_documented(root):
@@ -49,7 +50,7 @@ def test_commands_of_the_readme_are_valid(root):
             patch.setattr(
                 cli,
                 "_execute",
-                lambda raw, *rest, **options: build(raw, discovery.load()).jobs("cpu"),
+                lambda request, *rest, **options: build(request.raw, discovery.load()).jobs("cpu"),
             )
             done = CliRunner().invoke(cli.main, ["probe", *line.split()])
         assert done.exit_code == 0, (line, done.output, done.exception)
@@ -109,7 +110,7 @@ def test_the_quickstart_runs_small(root, tmp_path):
     for probe in raw["probes"]:
         probe["networks"] = 21
     raw["probes"][1].update(indices=[0, 5, 20], train=60, test=60, training={"epochs": 1})
-    run = penchant.run({**raw, "figures": False}, out=tmp_path / "run")
+    run = run_unreported({**raw, "figures": False}, tmp_path / "run")
     assert run.done, [result.error for result in run.results()]
     assert len(run.results(probe="nad")) == 3
     # Both probes measure this network: its figures are all that there are.

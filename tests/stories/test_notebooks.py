@@ -1,5 +1,6 @@
 """The notebooks of the site run from beginning to end, and every job in them is done."""
 
+import json
 from pathlib import Path
 
 import penchant
@@ -13,6 +14,51 @@ LEFT = {
 }
 
 
+# Cells one after the other, in a shell without a kernel; prints the kinds of what they show.
+CELLS = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.pylabtools import select_figure_formats
+
+shell = InteractiveShell.instance()
+select_figure_formats(shell, {"png"})
+shown = []
+
+def show(value):
+    if value is not None:
+        shown.extend(shell.display_formatter.format(value)[0])
+
+shell.display_trap.hook = show
+shell.display_pub.publish = lambda data, **rest: shown.extend(data)
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    if cell["cell_type"] == "code":
+        shell.run_cell("".join(cell["source"])).raise_error()
+print(json.dumps(shown))
+"""
+PICTURES = {"image/png", "image/svg+xml"}
+
+
+def check_what_is_left(name, place):
+    """Every job of the run that a notebook leaves is done, and its file is there."""
+    folder, file = LEFT[name]
+    run = penchant.read(place / folder)
+    assert run.jobs and all(job["status"] == "done" for job in run.jobs)
+    assert (place / file).is_file()
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_the_cells_of_the_notebook_run(name, tmp_path, command):
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    script = tmp_path / "cells.py"
+    script.write_text(CELLS)
+    done = command(script, NOTEBOOKS / f"{name}.ipynb", script=True)
+    assert done.returncode == 0, done.stderr
+    # Figures are shown, not only drawn.
+    assert PICTURES & set(json.loads(done.stdout.splitlines()[-1]))
+    check_what_is_left(name, tmp_path)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEFT)
 def test_the_notebook_runs(name, tmp_path):
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
@@ -23,13 +69,9 @@ def test_the_notebook_runs(name, tmp_path):
         book, timeout=300, startup_timeout=300, resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
-    folder, file = LEFT[name]
-    run = penchant.read(tmp_path / folder)
-    assert run.jobs and all(job["status"] == "done" for job in run.jobs)
-    assert (tmp_path / file).is_file()
-    # Figures are shown, not only drawn.
+    check_what_is_left(name, tmp_path)
     outputs = [output for cell in book.cells for output in cell.get("outputs", [])]
-    assert any({"image/png", "image/svg+xml"} & output.get("data", {}).keys() for output in outputs)
+    assert any(PICTURES & output.get("data", {}).keys() for output in outputs)
 
 
 def test_every_notebook_is_tested_and_stored_without_outputs():

@@ -102,4 +102,4 @@ def test_the_command_names_what_the_quick_form_changes(tmp_path, plugins):
     file.write_text('[[probes]]\nname = "supernat"\ntrainings = 30\n')
     done = CliRunner().invoke(main, ["run", str(file), "--quick", "--dry-run"])
     assert done.exit_code == 0
-    assert "quick: supernat: trainings 30 -> 20" in done.stderr
+    assert "quick: supernat: trainings 30 -> 20" in done.output

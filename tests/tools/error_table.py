@@ -4,6 +4,10 @@
 does the same. The runs are the small ones of the conformance tests, in which whatever an error is
 over is drawn again with the seed. What was measured is stored in runs/errors, so that a killed run
 resumes; `--fresh` measures the named probes again, `--print` prints what is there.
+
+A spread of 24 seeds is uncertain by 15 %. Beside a ratio outside of its limits stands how probable
+such a spread is where the ratio is at its limit: only a small one tells it from chance. `--seeds 96`
+measures more.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from penchant_testing.checks import small_run
+from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "runs" / "errors"
 SEEDS = 24
-LEAST, MOST = 0.7, 1.4  # of 24 seeds, a spread is uncertain by 15 %
+LEAST, MOST = 0.7, 1.4
+LEVEL = 0.01
 
 
 def small_probes() -> Iterator[Any]:
@@ -51,10 +57,12 @@ def small_probes() -> Iterator[Any]:
                         yield prop.check.__self__
 
 
-def measure(name: str, number: int, arguments: Any, path: Path) -> dict[str, Any]:
+def measure(
+    name: str, number: int, arguments: Any, path: Path, seeds: int = SEEDS
+) -> dict[str, Any]:
     """Values and errors of the seeds that are missing, stored one by one."""
     stored = json.loads(path.read_text()) if path.exists() else {}
-    for seed in map(str, range(SEEDS)):
+    for seed in map(str, range(seeds)):
         if seed in stored:
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -87,11 +95,23 @@ def rows(stored: dict[str, Any]) -> Iterator[tuple[str, int, float | None, float
         yield key, len(pairs), stated, statistics.stdev(values)
 
 
-def table(probes: list[Any], *, missing: bool) -> Iterator[str]:
+def chance(ratio: float, count: int) -> float:
+    """How probable a spread so far off is, of normal values whose error is at its limit.
+
+    >>> f"{chance(1.6, 24):.2f} {chance(1.6, 96):.3f} {chance(0.55, 24):.2f}"
+    '0.22 0.043 0.03'
+    """
+    limit = MOST if ratio > MOST else LEAST
+    squares = (count - 1) * (limit / ratio) ** 2
+    spread = stats.chi2(count - 1)
+    return float(spread.cdf(squares) if ratio > MOST else spread.sf(squares))
+
+
+def table(probes: list[Any], *, missing: bool, seeds: int) -> Iterator[str]:
     """Lines of the table, and what is outside."""
     yield "| probe | quantity | seeds | stated | spread | ratio | |"
     yield "|---|---|--:|--:|--:|--:|---|"
-    inside = outside = 0
+    inside = outside = certain = 0
     for probe in probes:
         name = probe.cls.name
         exceptions = probe.exceptions
@@ -102,7 +122,7 @@ def table(probes: list[Any], *, missing: bool) -> Iterator[str]:
             path = STORED / f"{name}-{number}.json"
             if missing:
                 try:
-                    stored = measure(name, number, arguments, path)
+                    stored = measure(name, number, arguments, path, seeds)
                 except Exception as error:
                     print(f"{name} {number}: {error}", file=sys.stderr, flush=True)
             stored = json.loads(path.read_text()) if path.exists() else {}
@@ -120,11 +140,16 @@ def table(probes: list[Any], *, missing: bool) -> Iterator[str]:
                 good = LEAST <= ratio <= MOST
                 inside += good
                 outside += not good
-                note = reason if good else f"**outside** {reason}"
+                note = reason
+                if not good:
+                    p = chance(ratio, count)
+                    certain += p < LEVEL
+                    note = f"**outside** (p {p:.2g}) {reason}"
                 line = f"| {name} | {key} | {count} | {stated:.3g} | {spread:.3g} | {ratio:.2f} |"
                 yield f"{line} {note} |"
     yield ""
-    yield f"{inside + outside} quantities with an error: {inside} within {LEAST} to {MOST}, {outside} outside."
+    yield f"{inside + outside} quantities with an error: {inside} within {LEAST} to {MOST}, {outside} outside,"
+    yield f"{certain} of them beyond chance (p below {LEVEL})."
 
 
 def main() -> None:
@@ -132,6 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("probes", nargs="*", help="only these")
     parser.add_argument("--fresh", action="store_true", help="measure them again")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--print", action="store_true", help="measure nothing")
     chosen = parser.parse_args()
     probes = [
@@ -141,7 +167,7 @@ def main() -> None:
         for probe in probes:
             for path in STORED.glob(f"{probe.cls.name}-[0-9]*.json"):
                 path.unlink()
-    for line in table(probes, missing=not chosen.print):
+    for line in table(probes, missing=not chosen.print, seeds=chosen.seeds):
         print(line, flush=True)
 
 

@@ -1,10 +1,12 @@
 """Runs `penchant ...` and scripts in processes of their own, forked from a server with torch.
 
 What a command does and says is what it would in a fresh interpreter; only torch, which takes two
-seconds to load, and what draws figures are there already.
+seconds to load, and what draws figures are there already. Workers of a command are forked from the
+same server.
 """
 
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import runpy
 import signal
@@ -34,15 +36,18 @@ class Forked:
         env: Its environment; that of this process by default.
         script: Is it a script?
         closed: Numbers of the streams that are closed, as `2>&-` closes one.
+        server: Does it start a server for its workers, as it would in a fresh interpreter?
     """
 
-    def __init__(self, arguments, folder, scratch, *, env=None, script=False, closed=()):
+    def __init__(
+        self, arguments, folder, scratch, *, env=None, script=False, closed=(), server=False
+    ):
         self.arguments = list(map(str, arguments))
         self.scratch = Path(scratch)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(processes.LOADED))
         environment = dict(os.environ if env is None else env)
-        call = (self.arguments, str(folder), str(scratch), environment, script, closed)
+        call = (self.arguments, str(folder), str(scratch), environment, script, closed, server)
         self.process = context.Process(target=_run, args=call)
         # The server reads how many threads it may have when it starts, and must have but one.
         with mock.patch.dict(os.environ, ONE_THREAD):
@@ -76,8 +81,12 @@ class Forked:
         return subprocess.CompletedProcess(self.arguments, self.returncode, **said)
 
 
-def _run(arguments, folder, scratch, environment, script, closed):
+def _run(arguments, folder, scratch, environment, script, closed, server):
     """`python -m penchant ARGUMENTS`, or `python ARGUMENTS`, in the child."""
+    if not server:
+        # It knows the address of the server that it was forked from, which has all that is needed.
+        multiprocessing.forkserver._forkserver.ensure_running = lambda: None
+        multiprocessing.forkserver.ensure_running = lambda: None
     os.environ.clear()
     os.environ.update(environment)
     for number, name in STREAMS.items():

@@ -9,7 +9,7 @@ folder="${LOWEST:-build/lowest}"
 mkdir -p "$folder"
 [ -x "$folder/venv/bin/python" ] || "$python" -m venv "$folder/venv"
 pip=("$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check)
-"${pip[@]}" -c constraints.txt setuptools
+"${pip[@]}" -c constraints.txt setuptools packaging
 "${pip[@]}" uv
 grep '^torch==' constraints.txt >"$folder/torch.txt"
 "$folder/venv/bin/uv" pip compile --quiet --no-header --no-annotate --resolution lowest-direct -c "$folder/torch.txt" \

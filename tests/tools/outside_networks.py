@@ -780,6 +780,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "critical-sharpness": {"samples": None, "random_directions": 2, "products": 20},
     "cross-class": {"per_class": EACH, "permutations": 2, **SPECTRA},
     "curvature-proxies": {"per_class": 3, "permutations": 2, **SPECTRA},
+    "frequency-learning": {"grid_points": 16, "slices": 2, "shuffles": 2},
+    "frequency-robustness": {"grid_points": 16, "slices": 2, "perturbations": 2},
     "hessian-spectrum": {"per_class": EACH, **SPECTRA},
     "input-curvature": {"samples": 6},
     "layer-structure": {"eigenvalues": 8, "singular_values": 5, "per_class": EACH},

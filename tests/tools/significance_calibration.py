@@ -16,7 +16,7 @@ import torch
 from penchant import Quantity
 from penchant_numerics.statistics import significance, statistics
 from penchant_report.pooling import difference, paired_difference, pooled
-from penchant_spectral_bias.shared.controls import against_control
+from penchant_spectral_bias.shared.waves import against_control
 from scipy import stats
 
 SIMULATIONS = 5000

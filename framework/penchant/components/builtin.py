@@ -1,7 +1,5 @@
 """The kernel's own components, through the same hooks as those of plugins: its executors."""
 
-from __future__ import annotations
-
 import attrs
 from penchant.components.component import Executor
 from penchant.components.hookspecs import hookimpl

@@ -1,7 +1,5 @@
 """How a probe takes part in a card: the page that says what one network prefers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A component is a frozen attrs class whose fields, made with `option()`, are its 
 nothing to import: its code is named by a target string, loaded when it is needed.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar

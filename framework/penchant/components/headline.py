@@ -1,7 +1,5 @@
 """The headline of a probe: one sentence about its result, chosen by a quantity."""
 
-from __future__ import annotations
-
 import attrs
 from penchant.errors import Error
 

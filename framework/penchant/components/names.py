@@ -4,8 +4,6 @@ A declared name such as `error-{curvature}` stands for one name per estimator of
 `curvature`; `share-{levels}` for one per value of the option `levels`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a network returns instead of a tensor: its entries, and how to choose one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

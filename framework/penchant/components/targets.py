@@ -1,7 +1,5 @@
 """Targets: functions that a declaration names as `package.module:function`, loaded when used."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import operator

@@ -1,7 +1,5 @@
 """How networks are trained; `penchant_numerics.training.trainer` follows this recipe."""
 
-from __future__ import annotations
-
 import math
 
 import attrs

@@ -1,7 +1,5 @@
 """Failures: what an error says to the user, and the line of an author's code that it came from."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from pathlib import Path
@@ -37,6 +35,8 @@ def failure_of(problem: BaseException, component: type[Component]) -> Failure:
         # A mistake that the user can correct needs no traceback, unless her own code raised it.
         cause = problem.__cause__
         return Failure(str(problem), details if cause and not isinstance(cause, Error) else None)
+    if getattr(problem, "says_enough", False):  # a refusal of the numerics
+        return Failure(str(problem), details)
     text = f"{type(problem).__name__}: {problem}"
     line = authors_line(problem, component.target)
     return Failure(f"{text} (at {line})" if line else text, details)

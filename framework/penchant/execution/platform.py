@@ -1,7 +1,5 @@
 """What a machine must have before anything runs: a POSIX system, and a torch that is new enough."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 

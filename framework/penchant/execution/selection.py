@@ -1,7 +1,5 @@
 """Which jobs of an experiment a command runs: those that were named, or all."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Options that are arrays: read from a file or a stored run before a component is used."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

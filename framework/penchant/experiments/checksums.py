@@ -5,8 +5,6 @@ have not changed is not read again. A file that was changed a moment ago is not 
 change again within the same tick.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

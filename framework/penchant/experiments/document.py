@@ -1,14 +1,13 @@
 """The tables of an experiment; an error names the file and the key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 from penchant.components.component import Component
 from penchant.errors import Error
-from penchant.plugins.discovery import Plugins, Registration
+from penchant.plugins.discovery import Plugins
+from penchant.plugins.registry import Registration
 
 Table = Mapping[str, Any]  # of an experiment, as TOML has it
 TYPED = "command line"  # the name of an experiment without a file, in messages

@@ -1,7 +1,5 @@
 """Experiments: from TOML (or a dict) to validated components, and from those to jobs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import tomllib

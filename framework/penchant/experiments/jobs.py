@@ -1,7 +1,5 @@
 """Jobs: one cell of an experiment's grid, with its id and key."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re
@@ -29,7 +27,7 @@ from penchant.experiments.identity import (
 from penchant.experiments.settings import Settings
 from penchant.experiments.sources import is_own, versions
 from penchant.experiments.weights import Weights
-from penchant.plugins.discovery import OWN, Registration
+from penchant.plugins.registry import OWN, Registration
 from penchant.results.records import ComponentRecord, JobRecord, Labels
 from penchant.results.steps import about_steps
 

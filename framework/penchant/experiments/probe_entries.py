@@ -1,7 +1,5 @@
 """The probes of an experiment: what each is measured on, with which estimators and options."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import itertools
@@ -17,7 +15,7 @@ from penchant.errors import Error, suggestion
 from penchant.experiments.document import TYPED, Document, Table, text_of
 from penchant.experiments.jobs import Axis, BoundComponent, BoundProbe
 from penchant.experiments.typed_text import parse_component
-from penchant.plugins.discovery import Registration
+from penchant.plugins.registry import Registration
 
 _AN = {"architecture": "an architecture", "dataset": "a dataset"}
 _OTHER_LENGTH = {"epochs": "steps", "steps": "epochs"}

@@ -1,7 +1,5 @@
 """What holds for a whole experiment: seeds, device, precision, executor."""
 
-from __future__ import annotations
-
 import attrs
 from penchant.components.component import Component
 from penchant.components.options import option

@@ -1,7 +1,5 @@
 """Versions and sources of the code that a job's numbers depend on."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.metadata
@@ -18,7 +16,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from penchant.errors import Error
-from penchant.plugins.discovery import OWN, Registration
+from penchant.plugins.registry import OWN, Registration
 
 _ALWAYS = ("penchant", "torch", "numpy", "scipy")
 _KERNEL_PACKAGES = ("penchant", "penchant_numerics")

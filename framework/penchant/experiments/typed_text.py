@@ -1,7 +1,5 @@
 """Command-line text: `networks=50`, `mlp:widths=[100,100],activation=gelu`, `training.epochs=2`."""
 
-from __future__ import annotations
-
 import copy
 import tomllib
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 `penchant-import` knows the formats: it finds the files and reads them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +28,7 @@ def weights_of(entry: Mapping[str, Any], where: str) -> Weights | None:
     if not isinstance(strict, bool):
         raise Error(f"strict must be true or false, found {strict!r} ({where}.strict)")
     if entry.get("weights") is not None:
-        find_weights = extra("penchant_import.weight_files:find_weights")
+        find_weights = extra("find weights")
         weights: Weights = find_weights(entry["weights"], f"{where}.weights", strict=strict)
         return weights
     if "strict" in entry:

@@ -1,7 +1,5 @@
 """Is a declaration one that users can read, set and run?"""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from types import FrameType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 import attrs
 import pluggy
@@ -23,32 +23,21 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 from penchant.components import builtin, hookspecs
-from penchant.components.component import Component, Estimator, Probe
+from penchant.components.component import (
+    Architecture,
+    Component,
+    Dataset,
+    Estimator,
+    Executor,
+    Probe,
+)
 from penchant.components.roles import Role, role_of
 from penchant.errors import Error, suggestion
 from penchant.plugins.declaration_checks import check_declaration
+from penchant.plugins.registry import KERNEL, OWN, Registration, Registry
 
 GROUP = "penchant"
-KERNEL = "penchant"  # the distribution whose components keep their plain names
 SECONDS_TO_NAME = 10.0  # given to a plugin to be imported without a word
-OWN = "own"  # the distribution of components that a user defines in Python
-
-
-C = TypeVar("C", bound=Component)
-
-
-@attrs.frozen
-class Registration:
-    """A component and the distribution it came from."""
-
-    component: type[Component]
-    distribution: str
-    version: str
-
-    @property
-    def package(self) -> str:
-        """The top-level package its declaration is in."""
-        return self.component.__module__.partition(".")[0]
 
 
 @attrs.frozen
@@ -69,110 +58,64 @@ class Plugin:
         return "disabled" if self.reason else "loaded"
 
 
-@attrs.frozen
-class Registry(Generic[C]):
-    """The components of one kind, by name: `plugins.probes.get("nad")`."""
-
-    base: type[C]
-    plugins: Plugins
-
-    def get(self, name: str, where: str = "") -> type[C]:
-        """The component of this name (or `distribution/name`); see `Plugins.find`."""
-        return cast("type[C]", self.plugins.find(self.base.kind, name, where).component)
-
-    def __iter__(self) -> Iterator[type[C]]:
-        """Every component, sorted by name."""
-        registrations = self.plugins.registrations(self.base.kind)
-        return iter([cast("type[C]", each.component) for each in registrations])
-
-
 class Plugins:
     """All plugins, loaded or disabled, and the components of those that are loaded."""
 
     def __init__(self, plugins: Iterable[Plugin], without: tuple[str, ...] = ()) -> None:
         self.plugins = list(plugins)
         self.without = without  # names of those that were left out
-        self.estimators = Registry(Estimator, self)
-        self.probes = Registry(Probe, self)
-        self._registrations: dict[tuple[str, str], list[Registration]] = {}
+        # One of the disabled ones may have a name that is unknown.
+        reasons = {f"{each.name} {each.version}": each.reason for each in self.plugins}
+        lines = [f"\n  {name} is disabled: {why}" for name, why in reasons.items() if why]
+        disabled = "".join(lines)
+        self.architectures = Registry(Architecture, disabled)
+        self.datasets = Registry(Dataset, disabled)
+        self.estimators = Registry(Estimator, disabled)
+        self.probes = Registry(Probe, disabled)
+        self.executors = Registry(Executor, disabled)
+        all_kinds: tuple[Registry[Any], ...] = (
+            self.architectures,
+            self.datasets,
+            self.estimators,
+            self.executors,
+            self.probes,
+        )
+        self._registries = {registry.kind: registry for registry in all_kinds}
         self._listeners: dict[str, list[Plugin]] = {}  # by hook
         for plugin in self.plugins:
             for component in plugin.components:
                 registration = Registration(component, plugin.distribution, plugin.version)
-                # Several distributions may have a component of the same name.
-                key = (component.kind, component.name)
-                self._registrations.setdefault(key, []).append(registration)
+                self._registries[component.kind].add(registration)
 
     def registrations(self, kind: str | None = None) -> list[Registration]:
         """Every component of a kind, sorted by kind and name."""
-        registrations = []
-        for key, same in sorted(self._registrations.items(), key=lambda pair: pair[0]):
-            if kind in (None, key[0]):
-                registrations += sorted(same, key=lambda each: each.distribution)
-        return registrations
+        registries = self._registries.values() if kind is None else [self._registries[kind]]
+        return [each for registry in registries for each in registry.registrations()]
+
+    def find(self, kind: str, name: str, where: str = "") -> Registration:
+        """The component of this kind with this name; see `Registry.find`."""
+        return self._registries[kind].find(name, where)
+
+    def has(self, kind: str, name: str) -> bool:
+        """Is there a component of this kind and name?"""
+        return name in self._registries[kind]
+
+    def clash(self, component: type[Component]) -> str:
+        """The distributions with a component of this kind and name, where there are several."""
+        return self._registries[component.kind].clash(component.name)
+
+    def address(self, registration: Registration) -> str:
+        """The name that reaches this component."""
+        return self._registries[registration.component.kind].address(registration)
 
     def roles(self) -> dict[Role[Any], list[Registration]]:
         """The estimators of every role, sorted by the role's name."""
         estimators: dict[Role[Any], list[Registration]] = {}
-        for registration in self.registrations("estimator"):
+        for registration in self.estimators.registrations():
             role = role_of(registration.component)
             if role is not None:
                 estimators.setdefault(role, []).append(registration)
         return dict(sorted(estimators.items(), key=lambda pair: pair[0].name))
-
-    def clash(self, component: type[Component]) -> str:
-        """The distributions with a component of this kind and name, where there are several."""
-        registrations = self._registrations[component.kind, component.name]
-        return " and ".join(each.distribution for each in registrations if len(registrations) > 1)
-
-    def address(self, registration: Registration) -> str:
-        """The name that reaches this component."""
-        name = registration.component.name
-        if registration.distribution == KERNEL or not self.clash(registration.component):
-            return name
-        return f"{registration.distribution}/{name}"
-
-    def find(self, kind: str, name: str, where: str = "") -> Registration:
-        """The component of this kind with this name (or `distribution/name`).
-
-        An error names the key `where`, and a hint: there is none, or there are several.
-        """
-        distribution, _, short = name.rpartition("/")
-        same = self._registrations.get((kind, short), [])
-        if distribution:
-            same = [each for each in same if each.distribution == canonicalize_name(distribution)]
-        # The kernel's components keep their plain name: a plugin cannot replace `serial`.
-        same = [each for each in same if each.distribution == KERNEL] or same
-        if len(same) == 1:
-            return same[0]
-        location = f" ({where})" if where else ""
-        if same:
-            sources = " and ".join(f"{each.distribution} {each.version}" for each in same)
-            hint = " or ".join(f"'{each.distribution}/{short}'" for each in same)
-            raise Error(f"the {kind} {name!r} is offered by {sources}; write {hint}{location}")
-        near = suggestion(name, [self.address(each) for each in self.registrations(kind)])
-        inside = self._collections(kind, short)
-        raise Error(f"unknown {kind} {name!r}{near}{inside}{location}{self._disabled()}")
-
-    def _collections(self, kind: str, name: str) -> str:
-        """Components that have many under names of their own: `zoo:model=resnet50`."""
-        texts = []
-        for registration in self.registrations(kind):
-            fields = attrs.fields(registration.component)
-            required = [field for field in fields if field.default is attrs.NOTHING]
-            # Text that is no target: the name of something inside.
-            if len(required) == 1 and required[0].type in ("str", str):
-                texts.append(f"'{self.address(registration)}:{required[0].name}={name}'")
-        return f" Or {' or '.join(texts)}?" if texts else ""
-
-    def _disabled(self) -> str:
-        """Disabled plugins with their reasons: one of them may have the unknown name."""
-        reasons = {f"{each.name} {each.version}": each.reason for each in self.plugins}
-        return "".join(f"\n  {name} is disabled: {why}" for name, why in reasons.items() if why)
-
-    def has(self, kind: str, name: str) -> bool:
-        """Is there a component of this kind and name?"""
-        return (kind, name.rpartition("/")[2]) in self._registrations
 
     def notify(
         self, hook: str, answers: list[Any] | None = None, **arguments: Any

@@ -1,7 +1,5 @@
 """The installed components by kind: rows for `--json`, lines for a terminal."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import TypedDict
@@ -9,7 +7,8 @@ from typing import TypedDict
 from penchant.components.component import Component, Probe
 from penchant.components.taking import taken
 from penchant.errors import Error
-from penchant.plugins.discovery import KERNEL, Plugin, Plugins
+from penchant.plugins.discovery import Plugin, Plugins
+from penchant.plugins.registry import KERNEL
 
 # In the order in which they are listed: what one measures, with what, and how.
 KINDS = ("probe", "architecture", "dataset", "estimator", "executor")

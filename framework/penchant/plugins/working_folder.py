@@ -5,8 +5,6 @@ from anybody, so that commands which only read never look for code there, and it
 for plugins.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

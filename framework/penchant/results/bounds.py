@@ -3,8 +3,6 @@
 Files that this project writes are far below them.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

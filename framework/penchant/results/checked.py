@@ -4,8 +4,6 @@ A file that someone sent may hold anything. What readers take for text, a number
 afterwards; a mistake names its place. Unknown keys are accepted, and older files lack some.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Every difference has a two-sided p-value, and `penchant_numerics.statistics.sign
 about all p-values of one table at once.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Protocol

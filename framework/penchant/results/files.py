@@ -1,7 +1,5 @@
 """Files: written whole or not at all, readable with `json` and `numpy.load`, checked when read."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

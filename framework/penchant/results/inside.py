@@ -1,7 +1,5 @@
 """Paths below a run folder: nothing outside of it is read or written, wherever its links lead."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from penchant.errors import Error

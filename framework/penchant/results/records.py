@@ -3,8 +3,6 @@
 Readers accept unknown keys, and results of older versions lack some of these.
 """
 
-from __future__ import annotations
-
 from typing import Any, NotRequired, TypedDict
 
 Labels = dict[str, Any]  # of the probe, architecture and dataset, and the seed

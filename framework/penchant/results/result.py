@@ -83,7 +83,7 @@ class Result:
         return "\n".join([*lines, *[f"  warning: {text}" for text in self.warnings]])
 
     def _repr_html_(self) -> str:
-        return str(extra("penchant_report.notebook:result_html")(self))
+        return str(extra("result as html")(self))
 
     @property
     def status(self) -> str:
@@ -129,7 +129,7 @@ class Result:
 
     def figures(self) -> dict[str, Any]:
         """Its figures by name, in the order in which they are to be seen; drawn now."""
-        return dict(extra("penchant_report.figures:figures_of_result")(self))
+        return dict(extra("result as figures")(self))
 
     def figure(self, name: str, *, width: float | str | None = None, style: bool = True) -> Any:
         """One figure, as a `matplotlib.figure.Figure`; notebooks show it.
@@ -144,11 +144,11 @@ class Result:
         Returns:
             The figure; change it as any other.
         """
-        return extra("penchant_report.notebook:figure_of")(self, name, width=width, style=style)
+        return extra("show figure")(self, name, width=width, style=style)
 
     def show(self) -> None:
         """Show quantities and figures in a notebook; elsewhere print the quantities."""
-        extra("penchant_report.notebook:show")(self)
+        extra("show result")(self)
 
     def to_xarray(self) -> Any:
         """Its arrays and quantities as an `xarray.Dataset`, where xarray is installed.
@@ -157,7 +157,7 @@ class Result:
         `labels` has its name and entries, any other one is named after its array. Quantities have
         their errors and nulls as attributes.
         """
-        return extra("penchant_report.dataframes:result_dataset")(self)
+        return extra("result as xarray")(self)
 
     def _read_only(self) -> Result:
         """A copy for one reader: its arrays cannot be written to, its tables are its own."""

@@ -1,7 +1,5 @@
 """The run folder: its jobs, and the results of those that ended."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,7 +128,7 @@ class Run:
         `p` is the two-sided p-value against the null, and `z` the same as a normal deviate. With
         `options` every option of the probe is a column, named `option.networks`.
         """
-        rows: list[dict[str, Any]] = extra("penchant_report.run_rows:run_rows")(self, options)
+        rows: list[dict[str, Any]] = extra("run as rows")(self, options)
         return rows
 
     def to_pandas(self, *, options: bool = False, long: bool = False) -> Any:
@@ -139,8 +137,8 @@ class Run:
         With `long`, one row for each number of the tables of all results: a column for each axis.
         """
         if long:
-            return extra("penchant_report.dataframes:long_data_frame")(self)
-        return extra("penchant_report.dataframes:data_frame")(self.table(options=options))
+            return extra("run as long pandas")(self)
+        return extra("run as pandas")(self.table(options=options))
 
     def to_xarray(self, probe: str | None = None) -> Any:
         """Quantities of a probe as an `xarray.Dataset` over architecture, dataset and seed.
@@ -149,21 +147,21 @@ class Run:
         The error of `x` is `x-stderr`, its null `x-null`. `probe` is the probe's label; it may be
         left out where there is only one.
         """
-        return extra("penchant_report.dataframes:run_dataset")(self.table(), probe)
+        return extra("run as xarray")(self.table(), probe)
 
     def to_markdown(self, quantities: Sequence[str] | None = None) -> str:
         """A table for each probe, values rounded to their errors and pooled over seeds.
 
         Its rows are the quantities of these names, in this order, or all.
         """
-        return str(extra("penchant_report.text_tables:to_markdown")(self, quantities))
+        return str(extra("run as markdown")(self, quantities))
 
     def to_latex(self, quantities: Sequence[str] | None = None) -> str:
         """The same tables as LaTeX; they need the package booktabs."""
-        return str(extra("penchant_report.text_tables:to_latex")(self, quantities))
+        return str(extra("run as latex")(self, quantities))
 
     def _repr_html_(self) -> str:
-        return str(extra("penchant_report.notebook:run_html")(self))
+        return str(extra("run as html")(self))
 
 
 def read(folder: str | Path) -> Run:

@@ -4,8 +4,6 @@ A quantity `x` that was measured at every state is the array `x-by-step`, with i
 `x-by-step-stderr` and its null `x-by-step-null` beside it; `steps` holds the steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

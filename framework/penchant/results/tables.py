@@ -115,7 +115,7 @@ class Table:
         return f"{text}, {' '.join(known)}" if known else text
 
     def _repr_html_(self) -> str:
-        return str(extra("penchant_report.table_views:to_html")(self))
+        return str(extra("table as html")(self))
 
     @property
     def parts(self) -> dict[str, float | Array]:

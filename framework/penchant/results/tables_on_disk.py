@@ -4,8 +4,6 @@ The numbers of table `x` are array `x`, its errors `x-stderr`, its nulls `x-null
 is one number for the whole table stands beside its axes in the entry of the array.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

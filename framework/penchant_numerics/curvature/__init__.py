@@ -1,19 +1,20 @@
 """Curvature of a loss in the parameters: Gauss-Newton matrices, Hessians, losses."""
 
-from penchant_numerics.curvature.gauss_newton import (
-    LOSSES,
-    PASS_SHARE,
-    GaussNewton,
-    counted_samples,
-    loss_factor_times,
-)
+from penchant_numerics.curvature.convex_losses import OwnGaussNewton, convex_hessians
+from penchant_numerics.curvature.gauss_newton import GaussNewton
 from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_spectrum
 from penchant_numerics.curvature.hessian import Hessian
+from penchant_numerics.curvature.loss_curvature import PASS_SHARE, LossCurvature, counted_samples
 from penchant_numerics.curvature.losses import (
-    OwnGaussNewton,
+    LOSSES,
+    ClosedForm,
+    Loss,
     check_labels,
-    convex_hessians,
+    closed_form,
+    conventions,
+    has_closed_form,
     loss_function,
+    loss_named,
 )
 from penchant_numerics.curvature.sequence_columns import (
     DRAWS,
@@ -25,21 +26,27 @@ from penchant_numerics.curvature.sequence_columns import (
 )
 
 __all__ = [
+    "ClosedForm",
     "DRAWS",
     "GaussNewton",
     "Hessian",
     "LOSSES",
+    "Loss",
+    "LossCurvature",
     "OwnGaussNewton",
     "PASS_SHARE",
     "check_labels",
+    "closed_form",
+    "conventions",
     "convex_columns",
     "convex_hessians",
     "counted_samples",
     "empirical_columns",
     "gauss_newton_columns",
     "gauss_newton_spectrum",
-    "loss_factor_times",
+    "has_closed_form",
     "loss_function",
+    "loss_named",
     "loss_gradients",
     "numbers_of",
 ]

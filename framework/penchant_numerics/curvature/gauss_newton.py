@@ -11,256 +11,69 @@ sums over classes, never one pass per class.
 References: Papyan, JMLR 2020; Martens, JMLR 2020.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import torch
-from penchant_numerics.curvature import losses
-from penchant_numerics.data import IGNORED, are_sequences, samples_of
-from penchant_numerics.device import (
-    LiveBytes,
-    batch_size,
-    check_deterministic,
-    fitting_batch,
-    memory,
-)
+from penchant_numerics.curvature.loss_curvature import LossCurvature
+from penchant_numerics.curvature.losses import closed_form
+from penchant_numerics.data import IGNORED, are_sequences
+from penchant_numerics.device import LiveBytes
 from penchant_numerics.jacobians import (
     Linearisation,
     NoForwardDerivativeError,
     NotRecordableError,
-    Outputs,
-    Unchanged,
     any_direction,
     dual_pass,
     linearise,
-    trainable_names,
 )
-from penchant_numerics.linear_algebra import Factor, Operator
-from torch import Tensor, nn
-
-LOSSES = ("cross-entropy", "squared-error")
-CACHE_SHARE = 0.25  # of the budget, for what batches cache between products
-PASS_SHARE = 0.25  # of the budget, for one pass
+from penchant_numerics.linear_algebra import Factor
+from penchant_numerics.refusal import Refusal
+from torch import Tensor
 
 
-def default_cache(device: torch.device) -> int:
-    """Bytes that an operator may cache between products."""
-    there = memory.available(device)
-    return int(CACHE_SHARE * there)
+class GaussNewton(LossCurvature[Tensor, Linearisation]):
+    r"""The Gauss-Newton matrix of a network's loss on data (inputs, labels).
 
+    .. math:: G = \frac{1}{N} \sum_i J_i^\top H_i J_i, \quad
+        J_i = \partial f(x_i) / \partial \theta, \quad H_i = \nabla_f^2 \, \ell(f(x_i))
 
-# ---- the loss
+    Arguments are those of `LossCurvature`, with a loss whose H is known (`closed_form`). Of labels
+    only -100 matters; they may be None. A product costs 4/3 of a gradient where the activations of
+    a batch are cached, else 5/3, on dual numbers. `route` says how J v is computed, `reason` which
+    operation made it double backward.
 
+    Reference: Martens, JMLR 2020; Papyan, JMLR 2020.
 
-def loss_hessian_times(outputs: Tensor, tangents: Tensor, loss: str) -> Tensor:
-    """H u, the Hessian of the loss in the outputs times vectors.
-
-    Args:
-        outputs: Where the loss is taken, (n, C), or (n, positions, C).
-        tangents: The vectors u (..., n, C), or (..., n, positions, C).
-        loss: `cross-entropy` or `squared-error`.
-
-    Returns:
-        The products, as the vectors.
-    """
-    if loss == "squared-error":
-        return tangents
-    # one output is the difference of two logits
-    if outputs.shape[-1] == 1:
-        return outputs.sigmoid() * (-outputs).sigmoid() * tangents
-    # (diag p - p p^T) u
-    share = outputs.softmax(-1)
-    return share * _around_mean(share, tangents)
-
-
-def loss_factor_times(
-    outputs: Tensor, vectors: Tensor, loss: str, *, transposed: bool = False
-) -> Tensor:
-    """L u, or L^T u, where the Hessian of the loss is H = L L^T.
-
-    Args:
-        outputs: Where the loss is taken, (n, C), or (n, positions, C).
-        vectors: The vectors u (..., n, C), or (..., n, positions, C).
-        loss: `cross-entropy` or `squared-error`.
-        transposed: Whether it is L^T.
-
-    Returns:
-        The products, as the vectors.
-    """
-    if loss == "squared-error":
-        return vectors
-    # one output is the difference of two logits
-    if outputs.shape[-1] == 1:
-        root = (outputs.sigmoid() * (-outputs).sigmoid()).sqrt()
-        return root * vectors
-    share = outputs.softmax(-1)
-    if transposed:
-        return share.sqrt() * _around_mean(share, vectors)
-    roots = share.sqrt() * vectors
-    made = roots - share * roots.sum(-1, keepdim=True)
-    # of the likeliest class, 1 - p is the sum of all others
-    top = share.argmax(-1, keepdim=True)
-    rest = share.scatter(-1, top, 0.0).sum(-1, keepdim=True)
-    position = top.expand_as(roots[..., :1])
-    own = roots.gather(-1, position)
-    others = roots.scatter(-1, position, 0.0).sum(-1, keepdim=True)
-    return made.scatter(-1, position, rest * own - share.gather(-1, top) * others)
-
-
-def _around_mean(share: Tensor, vectors: Tensor) -> Tensor:
-    """Vectors (..., C) without their mean under probabilities (..., C).
-
-    Counted from the likeliest class: where its probability rounds to one, the mean of the vectors
-    is its entry, and the difference of the two would be their rounding.
-    """
-    top = share.argmax(-1, keepdim=True).expand_as(vectors[..., :1])
-    from_top = vectors - vectors.gather(-1, top)
-    return from_top - (share * from_top).sum(-1, keepdim=True)
-
-
-def conventions(loss: str, reduction: str, *, sequences: bool = False) -> dict[str, str]:
-    """What makes curvatures incomparable; refuses what is not known.
-
-    Args:
-        loss: `cross-entropy` or `squared-error`.
-        reduction: `mean` or `sum`.
-        sequences: Whether samples are sequences, with a loss at every position.
-
-    Returns:
-        Text by name, for a result.
-    """
-    if loss not in LOSSES or reduction not in ("mean", "sum"):
-        known = ", ".join(LOSSES)
-        raise ValueError(
-            f"loss must be one of {known} and reduction mean or sum, "
-            f"found {loss!r} and {reduction!r}"
-        )
-    return losses.conventions(loss, reduction, sequences=sequences)
-
-
-def counted_samples(data: tuple[Tensor, Tensor | None], loss: str) -> tuple[Tensor, Tensor | None]:
-    """Inputs and labels without the samples that the loss leaves out.
-
-    Cross-entropy ignores the label -100. Its mean is over the others, so that batches would have to
-    be weighted by how many they have; without these samples all batches weigh what they hold. A
-    sequence is left out where none of its positions counts.
-    """
-    inputs, labels = data
-    if labels is None or (loss != "cross-entropy" and not are_sequences(labels)):
-        return inputs, labels
-    # labels that are numbers ignore nothing, and those on meta have no values
-    if labels.is_floating_point() or labels.is_meta:
-        return inputs, labels
-
-    # whole inputs are not copied
-    known = labels != IGNORED
-    if are_sequences(labels):
-        known = known.any(1)
-    if bool(known.all()):
-        return inputs, labels
-    if not bool(known.any()):
-        raise ValueError(
-            f"all {len(labels)} labels are {IGNORED} (ignored): expected at least one that is not"
-        )
-    return inputs[known], labels[known]
-
-
-# ---- the operator
-
-
-class GaussNewton(Operator):
-    """G of `network` on data (inputs, labels).
-
-    Activations of as many batches as fit in `cache` bytes are stored between products, which cost
-    4/3 of a gradient instead of 5/3; the others are computed anew on dual numbers. What is stored
-    depends on the options only, never on free memory; `cached_bytes` is its size. `route`
-    says how J v is computed, `reason` which operation made it double backward. Samples of a batch
-    must not mix: batch-norm in evaluation mode.
-
-    Args:
-        network: A network with outputs (samples, C), or (samples, positions, C).
-        data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
-            are needed. Of labels only -100 matters, which leaves a sample, or a position of a
-            sequence, out; they may be None.
-        loss: `cross-entropy` or `squared-error`.
-        parameters: Names or patterns of parameters (`parameters.select`); all by default.
-        trainable_only: Leave frozen parameters out.
-        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
-        batch: Samples per pass; by default as many as the device likes and the budget has room for.
-        cache: Bytes that may be cached between products; a share of the budget by default.
-        check: Whether the network is tried for being the same function every time.
-
-    >>> network = nn.Linear(1, 2, bias=False)
-    >>> G = GaussNewton(network, (torch.tensor([[2.0]], device="cpu"), None), loss="squared-error")
-    >>> G.dense().tolist()                                            # x^2 times the identity
-    [[4.0, 0.0], [0.0, 4.0]]
+    >>> import torch
+    >>> network = torch.nn.Linear(1, 2, bias=False)
+    >>> G = GaussNewton(network, (torch.tensor([[2.0]]), None), loss="squared-error")
+    >>> G.dense()  # x^2 times the identity
+    tensor([[4., 0.],
+            [0., 4.]])
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        data: Sequence[Tensor | None] | Iterable[Any],
-        *,
-        loss: str = "cross-entropy",
-        parameters: str | Sequence[str] | None = None,
-        trainable_only: bool = False,
-        reduction: str = "mean",
-        batch: int | None = None,
-        cache: int | None = None,
-        check: bool = True,
-    ) -> None:
-        if trainable_only:
-            parameters = trainable_names(network, parameters)
-        self.outputs = Outputs(network, parameters)
-        self.layout = self.outputs.layout
-        super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
-        self.loss = loss
-        if cache is None:
-            cache = default_cache(self.device)
-        self.cache = cache
+    products = "Gauss-Newton products"
 
-        # the data
-        samples = samples_of(data, self.device, self.dtype)
-        self.inputs, labels = counted_samples(samples, loss)
-        if check:
-            check_deterministic(network, self.inputs)
+    def _use_loss(self, loss: str) -> bool:
+        self._loss = closed_form(loss)
         self.output_shape = self.outputs.sample_shape(self.inputs)
-        sequences = len(self.output_shape) == 2
-        self.conventions = conventions(loss, reduction, sequences=sequences)
-        self._counted = _counted_of(labels, self.output_shape)
-        self.scale = 1.0
-        if reduction == "mean":
-            self.scale = 1.0 / self.terms
-
-        # how J v is computed, and what is cached for it
+        self._counted = _counted_of(self.labels, self.output_shape)
+        # how J v is computed, and why
         self.route = "dual"
         self.reason = ""
         self._recordable = True
-        self._lines: list[Linearisation] = []
         self._tangents: list[Tensor] | None = None
-        self._unchanged: KeptFor | None = None
-        self.batch = batch or self._fitting_batch()
-        self._prepare(check=check)
+        return len(self.output_shape) == 2
 
-    def _fitting_batch(self) -> int:
-        """Samples per pass, by what a product of one sample takes."""
+    def _try(self, inputs: Tensor) -> None:
+        rows = torch.zeros(1, self.size, device=self.device, dtype=self.dtype)
+        line = self._linearised(inputs)
+        if line is None:
+            self._add_dual(rows, rows.clone(), inputs)
+        else:
+            line.add_vjp(rows, line.jvp(rows))
 
-        def product(inputs: Tensor) -> None:
-            rows = torch.zeros(1, self.size, device=self.device, dtype=self.dtype)
-            line = self._linearised(inputs)
-            if line is None:
-                self._add_dual(rows, rows.clone(), inputs)
-            else:
-                line.add_vjp(rows, line.jvp(rows))
-
-        most = batch_size(self.device)
-        if self.device.type == "meta":
-            return most
-        return fitting_batch(product, self.inputs, largest=most, share=PASS_SHARE)
-
-    def _prepare(self, *, check: bool) -> None:
+    def _fill_cache(self, *, check: bool) -> None:
         """Find the route with the first batch, and cache linearisations while they fit."""
         self._tangents = any_direction(self.outputs)
         # streamed batches are read as they are needed
@@ -270,16 +83,13 @@ class GaussNewton(Operator):
         # the first tells what a sample takes
         with LiveBytes() as live:
             line = self._linearised(first, check=check)
-        self.cached_bytes = 0
         if line is not None:
-            a_sample = live.alive() / len(first)
-            self._fill_cache(line, first, others, a_sample=a_sample)
+            self._store(line, first, others, a_sample=live.alive() / len(first))
         # only recorded lines share their tangents
-        if not self._lines or self.route != "dual":
+        if not self._stored or self.route != "dual":
             self._tangents = None
-        self._unchanged = KeptFor(self.outputs) if self._lines else None
 
-    def _fill_cache(
+    def _store(
         self, line: Linearisation, first: Tensor, others: Iterable[Tensor], *, a_sample: float
     ) -> None:
         """Keep the first linearisation, and make those of other batches, while they fit."""
@@ -289,7 +99,7 @@ class GaussNewton(Operator):
         used += a_sample * len(first)
         if used > self.cache:
             return
-        self._lines.append(line)
+        self._stored.append(line)
 
         for inputs in others:
             if used + a_sample * len(inputs) > self.cache:
@@ -298,7 +108,7 @@ class GaussNewton(Operator):
             # another batch may take another way through the network
             if another is None:
                 break
-            self._lines.append(another)
+            self._stored.append(another)
             used += a_sample * len(inputs)
         self.cached_bytes = round(used)
 
@@ -318,22 +128,12 @@ class GaussNewton(Operator):
         return None
 
     @property
-    def samples(self) -> int:
-        """How many samples G is over."""
-        return len(self.inputs)
-
-    @property
     def terms(self) -> int:
         """How many terms the loss is a mean of: samples, or positions that count."""
         if self._counted is not None:
             return int(self._counted.sum())
         positions = self.output_shape[:-1].numel()
         return len(self.inputs) * positions
-
-    @property
-    def cached(self) -> int:
-        """Number of batches whose activations are cached."""
-        return len(self._lines)
 
     @property
     def sample_outputs(self) -> int:
@@ -353,63 +153,30 @@ class GaussNewton(Operator):
         batches: Iterable[Tensor] = self.inputs.split(self.batch)
         return batches
 
-    def _check_unchanged(self) -> None:
-        """Refuse to use what was cached for other parameters."""
-        if self._unchanged is not None:
-            self._unchanged.check()
+    def _release(self) -> None:
+        super()._release()
+        self._tangents = None
 
     # ---- products
 
-    def _rows(self, rows: Tensor) -> Tensor:
-        def work() -> Tensor:
-            total = torch.zeros_like(rows)
-            for number, inputs in enumerate(self._batches()):
-                self.add_product(total, rows, number, inputs)
-            return self.scaled(total)
-
-        return self._in_passes(work)
-
-    def _in_passes(self, work: Callable[[], Tensor]) -> Tensor:
-        """Work pass by pass, with smaller ones as often as the device runs out of memory."""
-
-        def passed(batch: int) -> Tensor:
-            self.pass_at_once(batch)
-            return work()
-
-        return memory.halving(passed, self.batch, what="samples per pass of Gauss-Newton products")
-
-    def pass_at_once(self, batch: int) -> None:
-        """Pass this many samples from now on; memory held for other batches is released."""
-        self._check_unchanged()
-        if batch != self.batch:
-            self.batch = batch
-            self._lines = []
-            self._tangents = None
-            self._unchanged = None
-            self.cached_bytes = 0
-
-    def scaled(self, total: Tensor) -> Tensor:
-        """Products, from the sum over all batches: each of them is scaled already."""
-        return total
-
-    def add_product(self, total: Tensor, rows: Tensor, number: int, inputs: Tensor) -> None:
-        """Add the product of rows with the contribution of one batch.
+    def add_product(self, total: Tensor, rows: Tensor, number: int, batch: Tensor) -> None:
+        """Add the product of rows with the contribution of one batch, scaled already.
 
         Args:
             total: Where to, rows (k, size).
             rows: The vectors (k, size).
             number: Which batch it is.
-            inputs: Its inputs.
+            batch: Its inputs.
         """
         several = len(rows) > 1
-        line = self._line(number, inputs, several=several)
+        line = self._line(number, batch, several=several)
         weights = self._weights(number)
         if line is None:
-            self._add_dual(total, rows, inputs, weights)
+            self._add_dual(total, rows, batch, weights)
             return
         # J^T H J v
         tangents = line.jvp(rows)
-        curved = loss_hessian_times(line.outputs, tangents, self.loss)
+        curved = self._loss.hessian_times(line.outputs, tangents)
         line.add_vjp(total, curved * (weights * self.scale))
 
     def _line(self, number: int, inputs: Tensor, *, several: bool) -> Linearisation | None:
@@ -417,8 +184,8 @@ class GaussNewton(Operator):
 
         It pays where several products use it, or where the route needs it.
         """
-        if number < len(self._lines):
-            return self._lines[number]
+        if number < len(self._stored):
+            return self._stored[number]
         if several or self.route == "double-backward":
             return self._linearised(inputs)
         return None
@@ -434,7 +201,7 @@ class GaussNewton(Operator):
             with torch.enable_grad():
                 values, tangent, _ = dual_pass(self.outputs, inputs, tangents)
             # J^T H J v
-            curved = loss_hessian_times(values, tangent.detach(), self.loss)
+            curved = self._loss.hessian_times(values, tangent.detach())
             pulled = torch.autograd.grad(
                 tangent, tangents, curved * (weights * self.scale), materialize_grads=True
             )
@@ -480,12 +247,12 @@ class GaussNewton(Operator):
             inputs: Its inputs.
         """
         weighted = u * (self._weights(number) * self.scale**0.5)
-        if number >= len(self._lines):
+        if number >= len(self._stored):
             self._add_backward(total, weighted, inputs)
             return
         # J^T L u
-        line = self._lines[number]
-        cotangents = loss_factor_times(line.outputs, weighted, self.loss)
+        line = self._stored[number]
+        cotangents = self._loss.factor_times(line.outputs, weighted)
         line.add_vjp(total, cotangents)
 
     def _add_backward(self, total: Tensor, coefficients: Tensor, inputs: Tensor) -> None:
@@ -494,7 +261,7 @@ class GaussNewton(Operator):
         with torch.enable_grad():
             outputs = self.outputs(leaves, inputs)
         for row, u in zip(total, coefficients):
-            cotangent = loss_factor_times(outputs.detach(), u, self.loss)
+            cotangent = self._loss.factor_times(outputs.detach(), u)
             pulled = torch.autograd.grad(
                 outputs, leaves, cotangent, retain_graph=True, materialize_grads=True
             )
@@ -531,7 +298,7 @@ class GaussNewton(Operator):
             values = line.outputs
             tangents = line.jvp(rows)
         # L^T J v
-        made = loss_factor_times(values, tangents, self.loss, transposed=True)
+        made = self._loss.factor_times(values, tangents, transposed=True)
         root: float = self.scale**0.5
         return made * (self._weights(number) * root)
 
@@ -555,32 +322,7 @@ def _counted_of(labels: Tensor | None, shape: torch.Size) -> Tensor | None:
     if len(shape) == 1 or not are_sequences(labels) or labels.is_meta:
         return None
     if labels.shape[1] != shape[0]:
-        raise ValueError(
+        raise Refusal(
             f"outputs have {shape[0]} positions, found labels of {labels.shape[1]} positions"
         )
     return labels != IGNORED
-
-
-class KeptFor:
-    """The parameters that a cache belongs to; refuses to go on when they have changed.
-
-    Args:
-        outputs: The network as a function of these parameters.
-    """
-
-    def __init__(self, outputs: Outputs) -> None:
-        # parameters on meta have no values that could change
-        self._same = None
-        if outputs.layout.device.type != "meta":
-            self._same = Unchanged(outputs.parameters)
-
-    def check(self) -> None:
-        """Refuse parameters that are not what they were."""
-        changed = None
-        if self._same is not None:
-            changed = self._same.first_changed()
-        if changed is not None:
-            raise ValueError(
-                f"parameter {changed!r} has changed since this operator cached its activations; "
-                "make a new operator, or switch the cache off (cache=0)"
-            )

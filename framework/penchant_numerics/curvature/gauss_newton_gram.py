@@ -4,16 +4,15 @@ With V = J^T L, V^T V is L^T K L for the tangent kernel K (`tangent_kernels`): n
 as many as there are parameters, and the same eigenvalues that are not zero, all of them, exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
-from penchant_numerics.curvature.gauss_newton import conventions, loss_factor_times
+from penchant_numerics.curvature.losses import closed_form, conventions
 from penchant_numerics.data import IGNORED, are_sequences
 from penchant_numerics.device import batch_size
 from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import gram_matrices
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 
 LARGEST = 8192  # rows up to which an exact spectrum is computed: a matrix of half a gigabyte
@@ -46,6 +45,7 @@ def gauss_newton_gram(
     """
     # refuses what is not known
     conventions(loss, reduction)
+    times = closed_form(loss).factor_times
     inputs, labels = data
     (K,) = gram_matrices(
         network, inputs, None, whole=True, parameters=parameters, batch=batch, memory=memory
@@ -58,7 +58,7 @@ def gauss_newton_gram(
     # K L, then (K L)^T L = L^T K L
     for _ in range(2):
         rows = K.reshape(len(K), *values.shape)
-        made = loss_factor_times(values, rows, loss, transposed=True) * counted
+        made = times(values, rows, transposed=True) * counted
         K = made.reshape(len(K), -1).T
     if reduction == "mean":
         return K / int(counted.sum())
@@ -113,7 +113,7 @@ def gauss_newton_spectrum(
         made = outputs(outputs.values, inputs[:1])
     rows = len(inputs) * made.shape[1:].numel()
     if rows > largest:
-        raise ValueError(
+        raise Refusal(
             f"an exact spectrum needs at most {largest} samples x outputs, found {rows}; "
             "use Lanczos in sample space"
         )

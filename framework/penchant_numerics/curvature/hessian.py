@@ -6,33 +6,17 @@ shared by a block of vectors, and cached between products while it fits: its gra
 which are as large as all parameters.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from penchant_numerics.curvature.gauss_newton import (
-    LOSSES,
-    PASS_SHARE,
-    GaussNewton,
-    KeptFor,
-    counted_samples,
-    default_cache,
-)
-from penchant_numerics.curvature.losses import conventions, loss_function
-from penchant_numerics.data import are_sequences, positions_counted, samples_of
-from penchant_numerics.device import (
-    LiveBytes,
-    batch_size,
-    check_deterministic,
-    fitting_batch,
-    memory,
-)
-from penchant_numerics.jacobians import Outputs, trainable_names, vectors_together
-from penchant_numerics.linear_algebra import Operator
-from torch import Tensor, nn
+from penchant_numerics.curvature.loss_curvature import LossCurvature
+from penchant_numerics.curvature.losses import has_closed_form, loss_function
+from penchant_numerics.data import are_sequences, positions_counted
+from penchant_numerics.device import LiveBytes, memory
+from penchant_numerics.jacobians import vectors_together
+from penchant_numerics.refusal import Refusal
+from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 
@@ -54,95 +38,47 @@ class _RecordedGradient:
         )
 
 
-class Hessian(Operator):
-    """The Hessian of `network`'s loss on data (inputs, labels).
+class Hessian(LossCurvature[tuple[Tensor, Tensor], _RecordedGradient]):
+    r"""The Hessian of a network's loss on data (inputs, labels).
 
-    Args:
-        network: A network with outputs (samples, C), or (samples, positions, C).
-        data: Inputs (n, ...) and labels, or a torch `DataLoader`, whose samples are read when they
-            are needed; samples, and positions of sequences, with the label -100 are left out.
-        loss: `cross-entropy`, `squared-error`, `binary-cross-entropy`, or `module:function`.
-        parameters: Names or patterns of parameters (`parameters.select`); all by default.
-        trainable_only: Leave frozen parameters out.
-        reduction: `mean` or `sum` over samples, or over the positions of all sequences.
-        batch: Samples per pass; by default as many as the device likes and the budget has room for.
-        cache: Bytes that may be cached between products, a share of the budget by default;
-            `cached_bytes` says how many are.
-        check: Whether the network is tried for being the same function every time.
+    .. math:: \frac{1}{N} \sum_i \nabla_\theta^2 \, \ell(f_\theta(x_i), y_i)
 
-    >>> network = nn.Linear(1, 1, bias=False)
-    >>> x, y = torch.tensor([[2.0]], device="cpu"), torch.tensor([[0.0]], device="cpu")
-    >>> Hessian(network, (x, y), loss="squared-error").dense().tolist()
-    [[4.0]]
+    Arguments are those of `LossCurvature`, with any loss of `LOSSES` or `module:function`.
+
+    Reference: Pearlmutter, Fast exact multiplication by the Hessian, 1994.
+
+    >>> import torch
+    >>> network = torch.nn.Linear(1, 1, bias=False)
+    >>> x, y = torch.tensor([[2.0]]), torch.tensor([[0.0]])
+    >>> Hessian(network, (x, y), loss="squared-error").dense()
+    tensor([[4.]])
     """
 
-    def __init__(
-        self,
-        network: nn.Module,
-        data: Sequence[Tensor] | Iterable[Any],
-        *,
-        loss: str = "cross-entropy",
-        parameters: str | Sequence[str] | None = None,
-        trainable_only: bool = False,
-        reduction: str = "mean",
-        batch: int | None = None,
-        cache: int | None = None,
-        check: bool = True,
-    ) -> None:
-        if trainable_only:
-            parameters = trainable_names(network, parameters)
-        self.outputs = Outputs(network, parameters)
-        self.layout = self.outputs.layout
-        super().__init__(self.layout.size, device=self.layout.device, dtype=self.layout.dtype)
+    labels: Tensor
+    products = "Hessian products"
+
+    def _use_loss(self, loss: str) -> bool:
+        if self.labels is None:
+            raise Refusal("expected inputs and labels, found no labels")
         self._loss = loss_function(loss)
-
-        # the data
-        samples = samples_of(data, self.device, self.dtype)
-        self.inputs, labels = counted_samples(samples, loss)
-        if labels is None:
-            raise ValueError("expected inputs and labels, found no labels")
-        self.labels = labels
         self._positions = 1
-        if loss in LOSSES and labels.is_floating_point():
+        if has_closed_form(loss) and self.labels.is_floating_point():
             self._positions = self.outputs.sample_shape(self.inputs)[:-1].numel()
-        sequences = are_sequences(self.labels)
-        self.conventions = conventions(loss, reduction, sequences=sequences)
-        self.scale = 1.0
-        if reduction == "mean":
-            self.scale = 1.0 / self.terms
-        if check:
-            check_deterministic(network, self.inputs)
-
-        # what is cached between products
-        self.batch = batch or self._fitting_batch()
-        self._records: list[_RecordedGradient] = []
-        self.cached_bytes = 0
         self._batch_bytes = 0  # that a whole batch stores
-        if cache is None:
-            cache = default_cache(self.device)
-        if not memory.fits(lambda: self._fill_cache(cache), what="recorded gradients"):
-            self._records = []
-            self.cached_bytes = 0
-        self._unchanged = KeptFor(self.outputs) if self._records else None
+        return are_sequences(self.labels)
 
-    def _fitting_batch(self) -> int:
-        """Samples per pass, by what a product of one sample takes."""
-        # any labels will do; samples are repeated where there is only one
+    def _try(self, inputs: Tensor) -> None:
+        # any labels will do
         some = self.labels[:1]
+        labels = some.expand(len(inputs), *some.shape[1:])
+        along = [torch.zeros_like(value) for value in self.outputs.values]
+        self._recorded(inputs, labels).times(along, retain=False)
 
-        def product(inputs: Tensor) -> None:
-            shape = some.shape[1:]
-            labels = some.expand(len(inputs), *shape)
-            along = [torch.zeros_like(value) for value in self.outputs.values]
-            record = self._recorded(inputs, labels)
-            record.times(along, retain=False)
+    def _fill_cache(self, *, check: bool) -> None:
+        if not memory.fits(lambda: self._record(self.cache), what="recorded gradients"):
+            self._release()
 
-        most = batch_size(self.device)
-        if self.device.type == "meta":
-            return most
-        return fitting_batch(product, self.inputs, largest=most, share=PASS_SHARE)
-
-    def _fill_cache(self, budget: int) -> None:
+    def _record(self, budget: int) -> None:
         """Keep the recorded gradients of as many batches as fit."""
         used = a_sample = 0.0
         for number, (inputs, labels) in enumerate(self._batches()):
@@ -159,18 +95,13 @@ class Hessian(Operator):
             # only the first can turn out to be too large
             if used > budget:
                 break
-            self._records.append(record)
+            self._stored.append(record)
             self.cached_bytes = round(used)
 
     @property
     def terms(self) -> int:
         """How many terms the loss is a mean of: samples, or positions that count."""
         return self._terms(self.labels)
-
-    @property
-    def cached(self) -> int:
-        """Number of batches whose recorded gradients are cached."""
-        return len(self._records)
 
     def _terms(self, labels: Tensor) -> int:
         """Samples, or positions of sequences that count: of labels that are numbers, all."""
@@ -201,32 +132,12 @@ class Hessian(Operator):
                 edges.append(get_gradient_edge(each))
         return _RecordedGradient(leaves, edges, moving)
 
-    def _rows(self, rows: Tensor) -> Tensor:
-        def work(batch: int) -> Tensor:
-            self.pass_at_once(batch)
-            total = torch.zeros_like(rows)
-            for number, (inputs, labels) in enumerate(self._batches()):
-                self.add_product(total, rows, number, (inputs, labels))
-            return self.scaled(total)
-
-        return memory.halving(work, self.batch, what="samples per pass of Hessian products")
-
-    def pass_at_once(self, batch: int) -> None:
-        """Pass this many samples from now on; memory held for other batches is released."""
-        if self._unchanged is not None:
-            self._unchanged.check()
-        if batch != self.batch:
-            self.batch = batch
-            self._records = []
-            self._unchanged = None
-            self.cached_bytes = 0
-
     def scaled(self, total: Tensor) -> Tensor:
         """Products, from the sum over all batches."""
         return total.mul_(self.scale)
 
     def add_product(
-        self, total: Tensor, rows: Tensor, number: int, samples: tuple[Tensor, Tensor]
+        self, total: Tensor, rows: Tensor, number: int, batch: tuple[Tensor, Tensor]
     ) -> None:
         """Add the product of rows with the contribution of one batch, not scaled.
 
@@ -234,13 +145,13 @@ class Hessian(Operator):
             total: Where to, rows (k, size).
             rows: The vectors (k, size).
             number: Which batch it is.
-            samples: Its inputs and labels.
+            batch: Its inputs and labels.
         """
         # what was cached, or what is recorded anew
-        if number < len(self._records):
-            self._add_products(total, rows, self._records[number], retain=True)
+        if number < len(self._stored):
+            self._add_products(total, rows, self._stored[number], retain=True)
         else:
-            record = self._recorded(*samples)
+            record = self._recorded(*batch)
             self._add_products(total, rows, record, retain=False)
 
     def _add_products(
@@ -279,58 +190,3 @@ class Hessian(Operator):
             return
         for some, block in zip(total.split(together), rows.split(together)):
             self.layout.add_(some, torch.vmap(product)(block))
-
-
-def residual(
-    network: nn.Module,
-    data: Sequence[Tensor],
-    *,
-    loss: str = "cross-entropy",
-    parameters: str | Sequence[str] | None = None,
-    trainable_only: bool = False,
-    reduction: str = "mean",
-    batch: int | None = None,
-    cache: int | None = None,
-) -> Operator:
-    """E = Hessian - G: the term of the Hessian that comes from the curvature of the network.
-
-    It is Ave_i sum_c (dL/df_c) Hess f_c.
-
-    Args:
-        network: A network with outputs (samples, C).
-        data: Inputs (n, ...) and labels.
-        loss: `cross-entropy` or `squared-error`.
-        parameters: Names or patterns of parameters; all by default.
-        trainable_only: Leave frozen parameters out.
-        reduction: `mean` or `sum` over samples.
-        batch: Samples per pass.
-        cache: Bytes that both together may cache between products; by default each its share.
-
-    Returns:
-        The difference as an operator.
-    """
-    # each may cache half
-    if cache is not None:
-        cache = cache // 2
-    hessian = Hessian(
-        network,
-        data,
-        loss=loss,
-        parameters=parameters,
-        trainable_only=trainable_only,
-        reduction=reduction,
-        batch=batch,
-        cache=cache,
-    )
-    gauss_newton = GaussNewton(
-        network,
-        data,
-        loss=loss,
-        parameters=parameters,
-        trainable_only=trainable_only,
-        reduction=reduction,
-        batch=batch,
-        cache=cache,
-        check=False,
-    )
-    return hessian - gauss_newton

@@ -7,13 +7,11 @@ layer at a time take more memory. No gradient of a linear layer is formed where 
 are cheaper: |sum_t delta_t h_t^T|^2 = sum_ts (h_t . h_s)(delta_t . delta_s).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 
 import torch
-from penchant_numerics.curvature.gauss_newton import loss_factor_times
+from penchant_numerics.curvature.losses import closed_form
 from penchant_numerics.device import batch_size, fitting_batch, lacks_batching, warn_not_vectorised
 from penchant_numerics.device import memory as bytes_allowed
 from penchant_numerics.jacobians import Outputs, floating_inputs
@@ -25,6 +23,7 @@ from penchant_numerics.layers import (
     seen_at_positions,
     weight_matrix,
 )
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
@@ -60,7 +59,7 @@ def sample_traces(
     outputs = Outputs(network, parameters)
     shape = outputs.sample_shape(inputs)
     if len(shape) == 2:
-        raise ValueError(
+        raise Refusal(
             f"expected outputs (samples, classes), found {shape[0]} x {shape[1]} of a sequence; "
             "give `sequence_columns.gauss_newton_columns` of the network instead"
         )
@@ -220,4 +219,4 @@ def _columns(outputs: Tensor, loss: str, first: int | None) -> Iterator[Tensor]:
     for number in range(count):
         unit = torch.zeros_like(outputs)
         unit[:, number] = 1
-        yield loss_factor_times(outputs, unit, loss)
+        yield closed_form(loss).factor_times(outputs, unit)

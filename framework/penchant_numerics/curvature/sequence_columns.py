@@ -17,16 +17,15 @@ expectation over draws), a mean over all positions that count. Parameters keep t
 Reference: Kunstner, Balles and Hennig, NeurIPS 2019 (sampled labels); Martens, JMLR 2020.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
-from penchant_numerics.curvature.gauss_newton import loss_factor_times
-from penchant_numerics.curvature.losses import convex_hessians
+from penchant_numerics.curvature.convex_losses import convex_hessians
+from penchant_numerics.curvature.losses import closed_form
 from penchant_numerics.data import IGNORED, are_sequences, positions_counted
 from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import MOST_OUTPUTS
+from penchant_numerics.refusal import Refusal
 from torch import Generator, Tensor, nn
 
 DRAWS = 16  # of the labels of a sequence, where there are more
@@ -146,7 +145,7 @@ def gauss_newton_columns(
 
         def every(outputs: Tensor, chosen: Tensor) -> Tensor:
             weights: Tensor = counted[chosen][:, :, None].to(outputs.dtype) * scale
-            columns = loss_factor_times(outputs.detach(), outputs, loss, transposed=True)
+            columns = closed_form(loss).factor_times(outputs.detach(), outputs, transposed=True)
             return (columns * weights).flatten(1)
 
         convention = f"all {shape.numel()} positions x classes of a sequence"
@@ -154,7 +153,7 @@ def gauss_newton_columns(
 
     count = draws or DRAWS
     if generator is None:
-        raise ValueError(
+        raise Refusal(
             f"{shape.numel()} positions x classes of a sequence are more than {MOST_OUTPUTS}, so "
             "that labels are sampled: expected a generator, found None"
         )
@@ -174,13 +173,13 @@ def convex_columns(network: nn.Module, data: Sequence[Tensor], *, loss: str) -> 
     Args:
         network: A network with outputs (samples, C), in evaluation mode.
         data: Samples and labels.
-        loss: A name of `losses.BUILT_IN`, or `module:function`.
+        loss: A name of `losses.LOSSES`, or `module:function`.
 
     Returns:
         The function of numbers of samples, with outputs (n, C).
 
     Raises:
-        ValueError: The loss is not convex at the outputs.
+        Refusal: The loss is not convex at the outputs.
     """
     inputs, labels = data
     hessians = convex_hessians(network, inputs, labels, loss)
@@ -279,4 +278,4 @@ def refuse_other_labels(labels: Tensor | None) -> None:
     if are_sequences(labels):
         return
     described = "none" if labels is None else f"{tuple(labels.shape)} of {labels.dtype}"
-    raise ValueError(f"expected whole-number labels (samples, positions), found {described}")
+    raise Refusal(f"expected whole-number labels (samples, positions), found {described}")

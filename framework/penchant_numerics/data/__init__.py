@@ -11,6 +11,7 @@ from penchant_numerics.data.data import (
     streams,
     unreadable,
 )
+from penchant_numerics.data.label_kinds import LabelKind, kind_of
 from penchant_numerics.data.sequences import (
     IGNORED,
     are_sequences,
@@ -26,6 +27,7 @@ from penchant_numerics.data.streamed import dataset_of, samples_of, stream
 __all__ = [
     "Data",
     "IGNORED",
+    "LabelKind",
     "Samples",
     "WHOLE",
     "are_sequences",
@@ -38,6 +40,7 @@ __all__ = [
     "fill",
     "has_averages",
     "in_precision",
+    "kind_of",
     "next_labels",
     "positions_counted",
     "samples_of",

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics.data.label_kinds import LabelKind, kind_of
 from penchant_numerics.data.sequences import IGNORED
+from penchant_numerics.refusal import Refusal
 from torch import Generator, Tensor
 
 WHOLE = (torch.int32, torch.int64)  # types of tokens; others are features or pixels
@@ -20,7 +22,11 @@ def stored_type(inputs: Tensor) -> torch.dtype:
 
 
 def in_precision(inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """Inputs in a precision; tokens stay as they are."""
+    """Inputs in a precision; tokens stay as they are.
+
+    >>> in_precision(torch.tensor([1, 2], device="cpu"), torch.float64).dtype
+    torch.int64
+    """
     return inputs if stored_type(inputs) in WHOLE else inputs.to(dtype)
 
 
@@ -34,6 +40,11 @@ class Samples(NamedTuple):
 
     inputs: Tensor  # (samples, *shape); or `streamed.StreamedInputs`, which stands for it
     labels: Tensor
+
+    @property
+    def kind(self) -> LabelKind:
+        """What labels are of: units and terms of the loss."""
+        return kind_of(self.labels)
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Samples:
         """The same samples on a device; tokens, and labels that are classes, stay whole."""
@@ -129,7 +140,7 @@ def as_data(value: Any) -> Data:
         value: `Data`, or (train, test, classes) with pairs of tensors.
 
     Raises:
-        ValueError: The data cannot be right: no samples, other numbers of inputs than of labels,
+        Refusal: The data cannot be right: no samples, other numbers of inputs than of labels,
             inputs that are not finite, labels that are no classes.
     """
     # what a target may return for short
@@ -171,32 +182,32 @@ def _check_split(name: str, samples: Samples, classes: int) -> None:
     inputs, labels = samples
     for what, each in (("inputs", inputs), ("labels", labels)):
         if isinstance(each, Tensor) and (problem := unreadable(each)):
-            raise ValueError(f"{name} {what} are {problem}")
+            raise Refusal(f"{name} {what} are {problem}")
     if len(inputs) != len(labels):
-        raise ValueError(
+        raise Refusal(
             f"{name} has {len(inputs)} inputs but {len(labels)} labels; the numbers must match"
         )
     if not len(inputs):
-        raise ValueError(f"{name} has no samples")
+        raise Refusal(f"{name} has no samples")
     # streamed inputs are checked when they are read
     if isinstance(inputs, Tensor) and not torch.isfinite(inputs).all():
-        raise ValueError(f"{name} inputs have values that are not finite")
+        raise Refusal(f"{name} inputs have values that are not finite")
     if labels.is_floating_point() and not torch.isfinite(labels).all():
         count = int((~torch.isfinite(labels)).sum())
         hint = "leave these samples out"
-        raise ValueError(f"{name} labels have {count} values that are not finite; {hint}")
+        raise Refusal(f"{name} labels have {count} values that are not finite; {hint}")
 
     # labels of classes count from zero; a position may have none
     if not classes:
         return
     known = labels[labels != IGNORED] if labels.ndim == 2 else labels
     if not len(known):
-        raise ValueError(f"{name} has no labels: all are {IGNORED} (ignored)")
+        raise Refusal(f"{name} has no labels: all are {IGNORED} (ignored)")
     lowest = known.min()
     highest = known.max()
     if lowest < 0 or highest >= classes:
         actual = f"{int(lowest)}..{int(highest)}"
-        raise ValueError(f"{name} labels must be in 0..{classes - 1}, found {actual}")
+        raise Refusal(f"{name} labels must be in 0..{classes - 1}, found {actual}")
 
 
 def streams(generator: Generator, count: int) -> list[Generator]:

@@ -14,18 +14,21 @@ sequences as clusters: to first order sequence i contributes R + (a_i - R m_i) n
 Reference: Cochran, Sampling Techniques, 3rd edition, 1977, section 9A.
 """
 
-from __future__ import annotations
-
 from typing import TypeGuard
 
 import torch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 IGNORED = -100  # the label that torch's cross-entropy leaves out
 
 
 def are_sequences(labels: Tensor | None) -> TypeGuard[Tensor]:
-    """Whether labels are classes of positions (samples, positions)."""
+    """Whether labels are classes of positions (samples, positions).
+
+    >>> are_sequences(torch.tensor([[3, -100]], device="cpu"))
+    True
+    """
     if labels is None or labels.is_floating_point():
         return False
     return labels.dim() == 2
@@ -78,13 +81,17 @@ def as_rows(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         Both with one first axis.
+
+    >>> outputs, labels = torch.zeros(2, 3, 5, device="cpu"), torch.zeros(2, 3, device="cpu")
+    >>> [tuple(each.shape) for each in as_rows(outputs, labels)]
+    [(6, 5), (6,)]
     """
     if outputs.dim() == 2:
         return outputs, labels
     if labels.shape[:2] != outputs.shape[:2]:
         expected = " x ".join(map(str, outputs.shape[:2]))
         shape = " x ".join(map(str, labels.shape))
-        raise ValueError(
+        raise Refusal(
             "outputs are (samples, positions, classes) and "
             f"need labels of {expected}, found {shape}"
         )

@@ -1,7 +1,5 @@
 """Shapes of inputs, as people write them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

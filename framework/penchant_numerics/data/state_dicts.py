@@ -1,10 +1,9 @@
 """Networks filled from checkpoints of others: nested states, prefixes of wrappers, mismatches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 
 # Names under which trainers save the state of a network; the first that a file has is taken.
@@ -25,7 +24,7 @@ def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) ->
         What was not used: a prefix of names, other states, weights; empty if none.
 
     Raises:
-        ValueError: Names or shapes do not match; nothing has been loaded.
+        Refusal: Names or shapes do not match; nothing has been loaded.
     """
     own = network.state_dict()
     state, others = _state_in(content)
@@ -36,7 +35,7 @@ def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) ->
     unexpected = sorted(state.keys() - own.keys())
     if missing or (unexpected and strict):
         hint = "" if missing else "; strict = false leaves the unexpected ones out"
-        raise ValueError(f"missing {_listed(missing)}, unexpected {_listed(unexpected)}{hint}")
+        raise Refusal(f"missing {_listed(missing)}, unexpected {_listed(unexpected)}{hint}")
     other_head = _check_shapes(state, own, strict=strict)
     network.load_state_dict(
         {name: own[name] if name in other_head else state[name] for name in own}
@@ -90,7 +89,7 @@ def _check_shapes(state: Mapping[str, Any], own: Mapping[str, Any], *, strict: b
     hint = ""
     if is_head:
         hint = f"; the head {last!r} is for {outputs[0]} outputs: strict = false takes the rest"
-    raise ValueError(f"{'; '.join(wrong.values())}{hint}")
+    raise Refusal(f"{'; '.join(wrong.values())}{hint}")
 
 
 def _state_in(content: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from penchant_numerics.data.data import Samples
 from penchant_numerics.device import memory
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 from torch.utils._pytree import tree_map
 from torch.utils.data import IterableDataset, SequentialSampler, default_collate
@@ -106,7 +107,7 @@ class BatchSource:
         count = len(indices)
         expected = torch.arange(count, device="cpu")
         if not torch.equal(indices, expected):
-            raise ValueError(
+            raise Refusal(
                 "an iterable of batches gives its samples in its own order only; shuffling needs "
                 "a memory-mapped array or a dataset with __getitem__"
             )
@@ -230,7 +231,7 @@ class StreamedInputs:
     def split(self, size: int, dim: int = 0) -> Iterator[Tensor]:
         """All rows in their order, some at a time; the next ones are read meanwhile."""
         if dim:
-            raise ValueError(f"streamed inputs are split by samples, found axis {dim}")
+            raise Refusal(f"streamed inputs are split by samples, found axis {dim}")
         batches = map(self._prepared, self.source.batches(size))
         with concurrent.futures.ThreadPoolExecutor(max_workers=1) as reader:
             ahead = reader.submit(next, batches, None)
@@ -250,7 +251,7 @@ class StreamedInputs:
             rows = stored.float() / 255
         rows = rows.to(self.dtype)
         if not torch.isfinite(rows).all():
-            raise ValueError("streamed inputs have values that are not finite")
+            raise Refusal("streamed inputs have values that are not finite")
         return rows.pin_memory() if self.is_cuda else rows
 
     def _sent(self, rows: Tensor) -> Tensor:
@@ -263,7 +264,7 @@ class StreamedInputs:
         """The tensor of all inputs, read once.
 
         Raises:
-            ValueError: Where the device cannot hold it.
+            Refusal: Where the device cannot hold it.
         """
         if self._whole is None:
             memory.require(
@@ -362,7 +363,7 @@ def dataset_of(value: Any) -> Any:
     else of its samples (`collate_fn`) must give them in one order, and its batches are taken.
 
     Raises:
-        ValueError: It shuffles, and makes something else of its samples.
+        Refusal: It shuffles, and makes something else of its samples.
     """
     dataset = getattr(value, "dataset", value)
     if isinstance(dataset, IterableDataset):
@@ -372,7 +373,7 @@ def dataset_of(value: Any) -> Any:
     if getattr(value, "collate_fn", default_collate) is default_collate:
         return dataset
     if not isinstance(value.sampler, SequentialSampler):
-        raise ValueError(
+        raise Refusal(
             "the loader has a collate_fn of its own and shuffles, so that its samples have no "
             "definite order; make it with shuffle=False"
         )
@@ -387,9 +388,9 @@ def _of_batches(batches: Iterable[Any]) -> Samples:
         shape = tuple(inputs.shape[1:])
         tensors.append(torch.as_tensor(labels))
     if not tensors:
-        raise ValueError("the iterable has no batches")
+        raise Refusal("the iterable has no batches")
     if next(iter(batches), None) is None:
-        raise ValueError(
+        raise Refusal(
             "the batches can be read only once; give an iterable that begins anew, such as "
             "a DataLoader"
         )

@@ -5,8 +5,6 @@ them. Numbers are equal up to rounding. On a CPU steps stay as they are: a compi
 small network is slower there (`bench_nad.py`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator

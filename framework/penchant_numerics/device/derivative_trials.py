@@ -4,8 +4,6 @@ What a network lacks shows as an error in the words of torch, somewhere in a mea
 wrong number without a word. Here each kind of derivative is taken once, for its own sake.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import warnings

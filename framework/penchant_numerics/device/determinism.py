@@ -3,8 +3,6 @@
 Lanczos and subspace iteration assume it; dropout and batch statistics break it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,6 +11,7 @@ import torch
 from penchant_numerics.device import memory
 from penchant_numerics.device.precision import agreement
 from penchant_numerics.device.sample_bytes import fitting_batch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -36,7 +35,7 @@ class Call(NamedTuple):
 Calls = dict[str, Call]  # by "module#number"
 
 
-class NotDeterministicError(ValueError):
+class NotDeterministicError(Refusal):
     """A network whose outputs change from one pass to the next, or with what is beside a sample.
 
     Attributes:

@@ -4,8 +4,6 @@ Threads, precision of products, default dtype, gradients, autocast, random state
 algorithms change numbers. A caller's session or another library may have set them to anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

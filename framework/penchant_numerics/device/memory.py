@@ -9,8 +9,6 @@ A device that runs out of memory all the same halves what it does at once, and s
 may last bits differ.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import os
@@ -19,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import torch
+from penchant_numerics.refusal import Refusal
 
 DEFAULT_BYTES = {"cpu": 2**30, "cuda": 2**33}
 _DEFAULT_SHARE = 0.6  # of what a GPU has, at most
@@ -122,7 +121,7 @@ def require(needed: int, device: torch.device | str, *, what: str, hint: str) ->
         hint: The way out.
 
     Raises:
-        ValueError: Where they are more than the device has in all.
+        Refusal: Where they are more than the device has in all.
     """
     there = capacity(device)
     if needed <= there:
@@ -130,7 +129,7 @@ def require(needed: int, device: torch.device | str, *, what: str, hint: str) ->
     # in GiB, as people know the size of a device
     takes = needed / 2**30
     has = there / 2**30
-    raise ValueError(f"{what} takes {takes:.3g} GiB, the device has {has:.3g} GiB: {hint}")
+    raise Refusal(f"{what} takes {takes:.3g} GiB, the device has {has:.3g} GiB: {hint}")
 
 
 def is_shortage(error: BaseException) -> bool:

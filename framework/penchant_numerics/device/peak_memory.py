@@ -5,8 +5,6 @@ buffers of operations are all hidden in it. But everything passes through the di
 storages can be noted when they are made, and checked later for whether they are still alive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

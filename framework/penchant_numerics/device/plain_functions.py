@@ -10,8 +10,6 @@ Recurrent layers run without cuDNN, whose kernels have no backward pass in evalu
 second derivatives, and without oneDNN, whose kernel of an LSTM in single precision has no tangent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

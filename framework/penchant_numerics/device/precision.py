@@ -10,14 +10,13 @@ Choose one with `chosen`; without a choice it is `float32`. Checks that
 compare two routes to the same numbers ask `agreement` how much these may differ.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 from collections.abc import Iterator
 from typing import TypedDict
 
 import torch
+from penchant_numerics.refusal import Refusal
 
 
 class TensorOptions(TypedDict):
@@ -44,7 +43,7 @@ def chosen(name: str) -> Iterator[None]:
     """
     if name not in CHOICES:
         known = ", ".join(CHOICES)
-        raise ValueError(f"precision must be one of {known}, found {name!r}")
+        raise Refusal(f"precision must be one of {known}, found {name!r}")
     before = _current.set(name)
     try:
         yield

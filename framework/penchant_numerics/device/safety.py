@@ -4,8 +4,6 @@ No fused attention, normalisations of elementary steps, no dropout, no in-place 
 batch-norm policy.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import types
@@ -17,6 +15,7 @@ from typing import Any
 import torch
 from penchant_numerics.device.plain_functions import PlainFunctions
 from penchant_numerics.device.sample_bytes import fitting_batch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -46,7 +45,7 @@ def safe(
     """
     if batch_norm not in POLICIES:
         known = ", ".join(POLICIES)
-        raise ValueError(f"batch_norm must be one of {known}, found {batch_norm!r}")
+        raise Refusal(f"batch_norm must be one of {known}, found {batch_norm!r}")
     network = copy.deepcopy(network).eval()
 
     # what has no second derivative, or a wrong one
@@ -61,7 +60,7 @@ def safe(
         _use_batch_statistics(network)
     elif batch_norm == "calibrated":
         if calibration is None:
-            raise ValueError("batch_norm = 'calibrated' needs calibration inputs")
+            raise Refusal("batch_norm = 'calibrated' needs calibration inputs")
         with plain_attention():
             calibrate(network, calibration)
     always_use_plain_kernels(network)

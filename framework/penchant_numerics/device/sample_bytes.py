@@ -6,8 +6,6 @@ budget; nothing depends on what is free at the moment. Two are not passed where 
 a pass may: measuring would hold more than the budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -5,12 +5,11 @@ answer every time, to a sample whatever stands beside it, and leaves its input a
 parameters are plain tensors of finite real numbers. Each refusal says how to make it so.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import torch
 from penchant_numerics.device.determinism import NotDeterministicError, check_deterministic, close
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -39,7 +38,7 @@ _NO_STATISTICS = (
 )
 
 
-class UnsuitableNetworkError(ValueError):
+class UnsuitableNetworkError(Refusal):
     """A network that no probe can measure as it is."""
 
 

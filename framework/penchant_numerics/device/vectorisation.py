@@ -1,7 +1,5 @@
 """Computations that cannot be vectorised are done one by one, with a warning."""
 
-from __future__ import annotations
-
 import warnings
 
 import torch

@@ -12,8 +12,6 @@ trace are an irreducible representation of dimension n = (D - 1) (D + 2) / 2, so
     E <A0, R B0 R^T>^2 = |A0|^2 |B0|^2 / n.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -200,6 +198,11 @@ def unbiased_square(groups: Tensor) -> Tensor:
     """|A|^2 of the mean A of groups (groups, D, D), without the bias of sampling.
 
     The mean of <A_g, A_h> over pairs of different groups.
+
+    >>> import torch
+    >>> groups = torch.stack([torch.eye(2, device="cpu"), 3 * torch.eye(2, device="cpu")])
+    >>> float(unbiased_square(groups))  # <I, 3 I>
+    6.0
     """
     count = len(groups)
     all_pairs = count**2 * inner_of_means(groups, groups)

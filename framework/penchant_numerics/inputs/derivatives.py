@@ -6,8 +6,6 @@ response (f0(e_i) - f0(-e_i)) / 2 of the bias-free network f0, exactly so for po
 homogeneous networks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

@@ -6,8 +6,6 @@ vectors in 96 dimensions the effective rank's standard error came out more than 
 a vector that one group has and another lacks is never left out.
 """
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.inputs.moments import GroupedMoment
 from torch import Tensor

@@ -11,14 +11,13 @@ and opposite sines, so one of the two stands for both; cosines and sines togethe
 basis of R^D. Frequencies are signed, -N_i/2 < k_i <= N_i/2.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 
@@ -151,13 +150,13 @@ def sine(
         The vector (points,).
 
     Raises:
-        ValueError: Where the frequency has no sine.
+        Refusal: Where the frequency has no sine.
 
     >>> sine((1,), (4,), device="cpu", dtype=torch.float64).round(decimals=3).tolist()
     [0.0, 0.707, 0.0, -0.707]
     """
     if _is_own_mirror(frequency, shape):
-        raise ValueError(
+        raise Refusal(
             f"frequency {tuple(frequency)} of a grid {tuple(shape)} is its own mirror image "
             "and has no sine"
         )
@@ -237,7 +236,7 @@ def _waves(
     for each in frequencies:
         if len(each) != axes:
             grid = tuple(shape)
-            raise ValueError(
+            raise Refusal(
                 f"expected frequencies with {axes} components for a grid {grid}, found {each}"
             )
 
@@ -340,7 +339,7 @@ def layout(values: Tensor, frequencies: Tensor, shape: Sequence[int]) -> tuple[T
     shape = tuple(shape)
     expected = (*values.shape, len(shape))
     if values.ndim != 1 or tuple(frequencies.shape) != expected:
-        raise ValueError(
+        raise Refusal(
             f"expected (n,) values and (n, {len(shape)}) frequencies for a grid {shape}, "
             f"found {tuple(values.shape)} and {tuple(frequencies.shape)}"
         )

@@ -14,8 +14,6 @@ be computed more than twice, M^T M is applied to unit vectors instead, some at a
 and its adjoint.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple

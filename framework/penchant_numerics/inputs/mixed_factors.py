@@ -12,8 +12,6 @@ with the means of both sides for h and d, and differences over 2h for A and B: e
 cancellation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

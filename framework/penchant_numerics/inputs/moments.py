@@ -3,8 +3,6 @@
 Moments are accumulated in double precision, merged across shards, and never need the samples again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -53,16 +51,6 @@ class SecondMoment:
         norms = rows.square().sum(1)
         self.squared_norms.append(norms)
         self.count += len(norms)
-
-    def add_inputs(self, inputs: Tensor, *, batch: int = 1024) -> None:
-        """Add inputs (samples, ...), which may be streamed, as vectors.
-
-        Args:
-            inputs: A tensor, or `streamed.StreamedInputs`.
-            batch: Samples at a time.
-        """
-        for chunk in inputs.split(batch):
-            self.add(chunk.flatten(1))
 
     def arrays(self) -> dict[str, Tensor]:
         """What a shard returns: the smallest thing that merges."""

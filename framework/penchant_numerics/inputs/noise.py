@@ -6,8 +6,6 @@ noise on the host would wait for it in every step, so it has a generator of its 
 kind. A device without generators, such as an emulated one, draws what the host would draw.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 

@@ -7,9 +7,8 @@ Reference: Ortiz-Jimenez, Modas, Moosavi-Dezfooli, Frossard, "Neural Anisotropy 
 2020, section 2.2.
 """
 
-from __future__ import annotations
-
 import torch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 PREFILTERS = ("none", "average", "low-pass")
@@ -77,6 +76,6 @@ def _below_nyquist(inputs: int, stride: int) -> Tensor:
     return below.to("cpu", torch.float64)
 
 
-def _unknown(prefilter: str) -> ValueError:
+def _unknown(prefilter: str) -> Refusal:
     known = ", ".join(PREFILTERS)
-    return ValueError(f"prefilter must be one of {known}, found {prefilter!r}")
+    return Refusal(f"prefilter must be one of {known}, found {prefilter!r}")

@@ -5,8 +5,6 @@ matrix <g_s, g_t> / T, and its eigenvectors are combinations of the rows. That i
 numbers instead of D^2, and leaving out vectors is leaving out rows and columns of the Gram matrix.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +29,12 @@ def by_rows(vectors: int, size: int) -> bool:
 
 
 def gram(rows: Tensor) -> Tensor:
-    """Inner products (vectors, vectors) of rows (vectors, size), summed in double precision."""
+    """Inner products (vectors, vectors) of rows (vectors, size), summed in double precision.
+
+    >>> gram(torch.tensor([[1.0, 2.0], [0.0, 1.0]], device="cpu"))
+    tensor([[5., 2.],
+            [2., 1.]], dtype=torch.float64)
+    """
     count = len(rows)
     total = torch.zeros(count, count, device=rows.device, dtype=accumulation_dtype(rows.device))
     # a double copy of some columns at a time, always the same ones

@@ -4,8 +4,6 @@ G = E_x[g g^T] with g = grad_x f(x): f is the only output, the second of two log
 or of more logits that of the sample's class.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import torch
@@ -15,6 +13,7 @@ from penchant_numerics.inputs.derivatives import first_output
 from penchant_numerics.inputs.equal_groups import left_out_spectra
 from penchant_numerics.inputs.moments import GroupedMoment, directions_of
 from penchant_numerics.inputs.row_moments import by_rows, directions_of_rows
+from penchant_numerics.refusal import Refusal
 from penchant_numerics.roles import Directions
 from torch import Tensor, nn
 
@@ -39,7 +38,7 @@ def sample_input_gradients(network: nn.Module, samples: Samples, *, batch: int =
         Gradients (samples, D).
 
     Raises:
-        ValueError: There are more than two outputs, and labels are not classes.
+        Refusal: There are more than two outputs, and labels are not classes.
     """
     prepared = safe(network)
     gradients = []
@@ -59,7 +58,10 @@ def _chosen(outputs: Tensor, labels: Tensor) -> Tensor:
     if count <= 2:
         return first_output(outputs)
     if labels.ndim != 1 or labels.is_floating_point():
-        raise ValueError(f"labels are not classes and select none of {count} outputs")
+        raise Refusal(
+            f"labels are not classes and select none of {count} outputs; unit = 0 chooses "
+            "the first of them"
+        )
     return outputs.gather(1, labels[:, None])[:, 0]
 
 
@@ -72,7 +74,11 @@ def directions_of_gradients(rows: Tensor) -> Directions:
         As of an estimator, with samples instead of networks.
 
     Raises:
-        ValueError: Where there are fewer samples than groups of the jackknife.
+        Refusal: Where there are fewer samples than groups of the jackknife.
+
+    >>> rows = torch.tensor([[1.0, 0.0], [2.0, 0.0]] * 8, device="cpu")
+    >>> directions_of_gradients(rows).eigenvalues  # the mean of 1 and 4
+    tensor([2.5000, 0.0000], dtype=torch.float64)
     """
     count, size = rows.shape
     if by_rows(count, size):
@@ -80,7 +86,7 @@ def directions_of_gradients(rows: Tensor) -> Directions:
     moment = GroupedMoment(size, device=rows.device)
     groups = len(moment.groups)
     if count < groups:
-        raise ValueError(f"the moment over samples needs at least {groups} of them, found {count}")
+        raise Refusal(f"the moment over samples needs at least {groups} of them, found {count}")
     moment.add(rows)
     directions = directions_of(moment)
     if count % groups == 0:

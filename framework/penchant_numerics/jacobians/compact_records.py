@@ -6,8 +6,6 @@ maps, signs of what went through a ReLU, positions of maxima. Signs need one bit
 linear in a tangent does not depend on its value, so that its shape is enough.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,7 +13,6 @@ import torch
 from torch import Tensor
 
 # a constant, as it is or packed, and what tells the same ones
-Restore = Callable[[], Tensor]
 # memory, offset, shape, strides and type of a tensor
 Key = tuple[int, int | torch.SymInt, torch.Size, tuple[int, ...], torch.dtype]
 

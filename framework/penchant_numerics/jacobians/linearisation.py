@@ -7,8 +7,6 @@ Networks are called by their parameters and stay untouched; kernels run in their
 can be differentiated twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 
@@ -18,6 +16,7 @@ from penchant_numerics.device import agreement, memory, plain_kernels
 from penchant_numerics.jacobians.compact_records import SavedTensors
 from penchant_numerics.jacobians.parameters import Layout, select
 from penchant_numerics.jacobians.tape import NotRecordableError, Tape
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -45,6 +44,10 @@ class Outputs:
     Args:
         network: The network; its other parameters are fixed.
         patterns: Which parameters; None is all.
+
+    >>> outputs = Outputs(nn.Linear(2, 3), "bias")
+    >>> outputs.layout.size, outputs.sample_shape(torch.zeros(1, 2, device="cpu"))
+    (3, torch.Size([3]))
     """
 
     def __init__(self, network: nn.Module, patterns: str | Sequence[str] | None = None) -> None:
@@ -62,7 +65,7 @@ class Outputs:
         if not right:
             kind = type(outputs).__name__
             shape = getattr(outputs, "shape", kind)
-            raise ValueError(
+            raise Refusal(
                 "expected outputs (samples, classes), or (samples, positions, classes), "
                 f"found {shape}"
             )
@@ -257,6 +260,10 @@ def linearise(
 
     Returns:
         J on this batch, at the parameters as they are now.
+
+    >>> line = linearise(Outputs(nn.Linear(1, 1)), torch.tensor([[3.0]], device="cpu"))
+    >>> line.jvp(torch.tensor([[1.0, 1.0]], device="cpu"))  # x dw + db
+    tensor([[[4.]]])
     """
     if route != "dual":
         return _by_double_backward(outputs, inputs)

@@ -6,11 +6,12 @@ module is stored as positions in that order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from penchant_numerics.jacobians.parameters import Layout, select
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 
 
@@ -36,13 +37,18 @@ class Modules:
         {'0': (0, 1), '*.bias': (1, 3)}
         """
         if len(set(patterns)) < len(patterns):
-            raise ValueError(f"modules must differ, found {list(patterns)}")
+            raise Refusal(f"parameters must differ, found {list(patterns)}")
         names = list(dict(network.named_parameters()))
         positions = {}
         for pattern in patterns:
             chosen = select(network, pattern)
             positions[pattern] = tuple(names.index(name) for name in chosen)
         return cls(positions)
+
+    @classmethod
+    def of_option(cls, patterns: Sequence[str], network: Callable[[], nn.Module]) -> Modules | None:
+        """The modules that an option `parameters` names; None, and no network, without any."""
+        return cls.of(network(), patterns) if patterns else None
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -1,14 +1,14 @@
 """Parameters of a network as one flat vector: which ones, where each lies, are they the same."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import torch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 
+_SHOWN = 6  # names in a message
 _SMALL = 2**14  # numbers of a tensor that are compared one by one
 _WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
 
@@ -74,10 +74,12 @@ def _check_patterns(patterns: Sequence[str] | None, names: Sequence[str]) -> Non
 
         # a slip of the pen is the usual reason
         near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
-        suggestions = ", ".join(near) or "none"
-        raise ValueError(
-            f"no parameter is named {pattern!r}; similar names: {suggestions} (of {len(names)})"
-        )
+        if near:
+            hint = f"similar names: {', '.join(near)}"
+        else:
+            more = ", ..." if len(names) > _SHOWN else ""
+            hint = f"the first names are {', '.join(names[:_SHOWN])}{more}"
+        raise Refusal(f"no parameter is named {pattern!r}; {hint} (of {len(names)})")
 
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
@@ -103,7 +105,7 @@ class Layout:
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         if not tensors:
-            raise ValueError("no parameters: expected at least one")
+            raise Refusal("no parameters: expected at least one")
         values = list(tensors.values())
         self.names = tuple(tensors)
         self.shapes = tuple(value.shape for value in values)
@@ -129,7 +131,7 @@ class Layout:
         for name, value in tensors.items():
             kind = (value.device, value.dtype)
             if kind != expected:
-                raise ValueError(
+                raise Refusal(
                     "parameters must have one precision and one device: "
                     f"{name} is {value.dtype} on {value.device}, "
                     f"{self.names[0]} {self.dtype} on {self.device}"

@@ -5,14 +5,13 @@ vectorised pass; a network that cannot be vectorised (an LSTM, a custom autograd
 passed sample by sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from penchant_numerics.device import accumulation_dtype, lacks_batching, warn_not_vectorised
 from penchant_numerics.jacobians.linearisation import Outputs
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.func import vjp, vmap
 
@@ -96,7 +95,7 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
         floating = inputs.to(accumulation_dtype(inputs.device))
     if not torch.equal(floating.to(inputs.dtype), inputs):
         largest = int(inputs.max())
-        raise ValueError(f"whole numbers up to {largest} are not exact in {floating.dtype}")
+        raise Refusal(f"whole numbers up to {largest} are not exact in {floating.dtype}")
 
     def restore(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """What the network is given, whole again."""

@@ -6,8 +6,6 @@ any v without computing values again: two matrix products a linear layer instead
 transpose is what autograd records beside it (`linearisation.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -13,11 +13,10 @@ unbiased estimator); Baratin et al., Implicit regularization via neural feature 
 Williams and Seeger, Using the Nystroem method to speed up kernel machines, 2000.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 CENTRINGS = ("outputs", "all", "none")
@@ -97,7 +96,7 @@ def cka(
     inner = _over_pairs if centring == "none" else _over_distinct
     squares = inner(left, left) * inner(right, right)
     if squares <= 0:
-        raise ValueError(
+        raise Refusal(
             f"the unbiased norms of these kernels are not positive: {len(left)} samples are too few"
         )
     scale: float = squares**0.5
@@ -122,7 +121,7 @@ def _over_distinct(K: Tensor, L: Tensor) -> float:
     """
     n = len(K)
     if n < _DISTINCT:
-        raise ValueError(f"the unbiased estimator needs {_DISTINCT} samples, found {n}")
+        raise Refusal(f"the unbiased estimator needs {_DISTINCT} samples, found {n}")
     # a sample with itself is no pair
     K = _without_diagonal(K)
     L = _without_diagonal(L)
@@ -182,7 +181,7 @@ def eigenfunctions(K_new: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
     vanishing = sizes <= rounding * sizes.max()
     if bool(vanishing.any()):
         zeros = int(vanishing.sum())
-        raise ValueError(
+        raise Refusal(
             f"an eigenfunction needs an eigenvalue that is not zero, found {zeros} "
             f"of {len(values)} that are zero to rounding: use the leading ones"
         )
@@ -193,7 +192,7 @@ def eigenfunctions(K_new: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
 def _check(centring: str) -> None:
     if centring not in CENTRINGS:
         known = ", ".join(CENTRINGS)
-        raise ValueError(f"centring must be one of {known}, found {centring!r}")
+        raise Refusal(f"centring must be one of {known}, found {centring!r}")
 
 
 def _by_output(K: Tensor, outputs: int) -> Tensor:

@@ -8,8 +8,6 @@ What features and gradients take beside the matrices is bounded by a budget in b
 from it and from the network, never from what happens to be free.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 
@@ -29,6 +27,7 @@ from penchant_numerics.layers.layer_grams import (
     smaller_form,
 )
 from penchant_numerics.layers.layer_uses import layer_uses
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 
 _CHECKED = 8  # samples on which a layer's gradient is compared with that of its factors
@@ -101,7 +100,7 @@ def refuse_many_outputs(outputs: Outputs, inputs: Tensor) -> None:
     """Refuse sequences with so many positions and classes that no pass for each is affordable."""
     shape = outputs.sample_shape(inputs)
     if len(shape) == 2 and shape.numel() > MOST_OUTPUTS:
-        raise ValueError(
+        raise Refusal(
             f"a sequence has {shape[0]} x {shape[1]} outputs (positions x classes), expected at "
             f"most {MOST_OUTPUTS}: take the kernel of loss gradients or of sampled outputs instead "
             "(`sequence_columns`)"

@@ -30,6 +30,7 @@ from penchant_numerics.layers.linear_layers import (
     takes_batch,
     watched,
 )
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 
 _CHUNK_BYTES = 2**28  # gradients of one layer held at once
@@ -224,7 +225,7 @@ class TangentFeatures:
             factored = self._factored(inputs, self.layers)
             lost = [name for name in self.layers if name not in factored]
             if lost:
-                raise ValueError(
+                raise Refusal(
                     f"layer {lost[0]!r} took the {len(inputs)} samples one by one in a trial, "
                     "but not in this batch"
                 )

@@ -6,8 +6,6 @@ or stored. What follows from inputs and errors can be reduced as they come: a la
 way forth, a combination at a time on the way back.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -21,6 +19,7 @@ from penchant_numerics.layers.linear_layers import (
     watched,
     weight_matrix,
 )
+from penchant_numerics.refusal import Refusal
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
@@ -59,9 +58,9 @@ class LayerPass:
         inputs = []
         for use in self._uses[layer]:
             if use.inputs is None:
-                raise ValueError(f"the inputs of layer {layer!r} were not stored")
+                raise Refusal(f"the inputs of layer {layer!r} were not stored")
             if use.inputs._version != use.version:
-                raise ValueError(
+                raise Refusal(
                     f"what layer {layer!r} was given is changed in place afterwards; expected a "
                     "network that leaves the inputs of its layers as they are"
                 )
@@ -116,7 +115,7 @@ def layer_pass(
 
     def note(name: str, given: Tensor, made: Tensor) -> Tensor:
         if not takes_batch(layers[name], given) or len(given) != count:
-            raise ValueError(
+            raise Refusal(
                 f"layer {name!r} took samples one by one in a trial, but not in this "
                 f"batch of {count}: its input is {tuple(given.shape)}"
             )

@@ -6,8 +6,6 @@ transformer layers by default), or experts are given some samples only. Passes o
 three samples tell such layers from others, and how much of each layer a sample needs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -10,8 +10,6 @@ does not call the layer. So the gradient that its inputs and errors give is comp
 before it is taken for one (`is_gradient`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 

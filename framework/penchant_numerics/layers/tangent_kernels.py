@@ -14,8 +14,6 @@ What kernels tell is in `kernel_alignment` (centring, CKA, eigenfunctions) and `
 ratios); the Gauss-Newton matrix's own Gram matrix in `gauss_newton_gram`. All are offered here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from penchant_numerics.jacobians import Outputs, floating_inputs
@@ -78,6 +76,12 @@ def layer_kernels(
 
     Returns:
         Kernels like that of `tangent_kernel` by the name of the module that holds the parameters.
+
+    >>> import torch
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    >>> kernels = layer_kernels(network, torch.ones(4, 2, device="cpu"))
+    >>> {name: tuple(K.shape) for name, K in kernels.items()}
+    {'0': (4, 4), '1': (4, 4)}
     """
     return gram_matrices(
         network, inputs, other, whole=False, parameters=parameters, batch=batch, memory=memory

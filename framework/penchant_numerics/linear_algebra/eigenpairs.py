@@ -12,14 +12,13 @@ eigenproblems, 2001; Musco and Musco, Randomized block Krylov methods for strong
 approximate singular value decomposition, NeurIPS 2015.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 from penchant_numerics.device import accumulation_dtype
 from penchant_numerics.linear_algebra.lanczos import random_starts
 from penchant_numerics.linear_algebra.operators import Dense, Operator
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 ORDERS = ("magnitude", "largest")
@@ -76,12 +75,12 @@ def leading_pairs(
     count = min(count, A.size)
     if method not in METHODS:
         known = ", ".join(METHODS)
-        raise ValueError(f"method must be one of {known}, found {method!r}")
+        raise Refusal(f"method must be one of {known}, found {method!r}")
     if A.size <= dense_up_to:
         matrix = A.matrix if isinstance(A, Dense) else A.dense()
         return exact_pairs(matrix, count, order=order)
     if generator is None:
-        raise ValueError(
+        raise Refusal(
             f"eigenpairs of {A.size} rows are found by products with random vectors: "
             "expected a generator, found none"
         )
@@ -108,6 +107,9 @@ def exact_pairs(
 
     Returns:
         The pairs; residuals are those of the matrix as it was given.
+
+    >>> exact_pairs(torch.diag(torch.tensor([1.0, 3.0], device="cpu")), 1).values
+    tensor([3.], dtype=torch.float64)
     """
     _check_order(order, count, len(matrix))
     wide = matrix.to(accumulation_dtype(matrix.device))
@@ -207,6 +209,12 @@ def lanczos_eigenpairs(
 
     Returns:
         The pairs in that order.
+
+    >>> from penchant_numerics.linear_algebra import Dense
+    >>> A = Dense(torch.diag(torch.linspace(0, 1, 50, device="cpu", dtype=torch.float64)))
+    >>> pairs = lanczos_eigenpairs(A, 1, generator=torch.Generator("cpu").manual_seed(0))
+    >>> round(float(pairs.values[0]), 6)
+    1.0
     """
     _check_order(order, count, A.size)
     requested = width or max(3 * count, count + 20)
@@ -446,7 +454,7 @@ def _check_order(order: str, count: int, size: int) -> None:
     possible = 1 <= count <= size
     if order not in ORDERS or not possible:
         known = ", ".join(ORDERS)
-        raise ValueError(
+        raise Refusal(
             f"order must be one of {known} and count in 1..{size}, found {order!r} and {count}"
         )
 

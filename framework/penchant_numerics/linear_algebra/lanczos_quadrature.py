@@ -16,8 +16,6 @@ References: Lin, Saad and Yang, Approximating spectral densities of large matric
 2016; Papyan, JMLR 2020, appendix C.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +23,7 @@ import torch
 from penchant_numerics.device import memory
 from penchant_numerics.linear_algebra.lanczos import Tridiagonal, lanczos, random_starts
 from penchant_numerics.linear_algebra.operators import Factor, Operator
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 VARIANTS = ("full", "none", "sample")
@@ -61,7 +60,7 @@ class Quadrature:
             tolerance: Residual of what counts as found, relative to the range of the spectrum.
         """
         if self.variant == "none":
-            raise ValueError(
+            raise Refusal(
                 "eigenvalues are not counted without reorthogonalisation; "
                 "use variant 'full' or 'sample'"
             )
@@ -111,11 +110,15 @@ def quadrature(
 
     Returns:
         The measure; it says which variant ran.
+
+    >>> from penchant_numerics.linear_algebra import Dense
+    >>> A = Dense(torch.eye(9, device="cpu", dtype=torch.float64))
+    >>> measure = quadrature(A, steps=4, generator=torch.Generator("cpu").manual_seed(0))
+    >>> round(float(measure.mean(lambda value: value)), 6)  # the mean eigenvalue
+    1.0
     """
     if steps < 2 or starts < 1:
-        raise ValueError(
-            f"steps must be at least 2 and starts at least 1, found {steps} and {starts}"
-        )
+        raise Refusal(f"steps must be at least 2 and starts at least 1, found {steps} and {starts}")
     if basis_bytes is None:
         basis_bytes = int(BASIS_SHARE * memory.available(A.device))
     factor = A.factor()
@@ -206,10 +209,10 @@ def _chosen(variant: str, A: Operator, factor: Factor | None, steps: int, basis_
     # the requested route, if it is possible
     if variant not in VARIANTS:
         known = ", ".join(VARIANTS)
-        raise ValueError(f"variant must be auto or one of {known}, found {variant!r}")
+        raise Refusal(f"variant must be auto or one of {known}, found {variant!r}")
     if variant == "sample" and not small:
         described = "no factor" if factor is None else f"{factor.samples} columns"
-        raise ValueError(
+        raise Refusal(
             "sample space needs an operator V V^T with fewer columns than "
             f"its {A.size} rows, found {described}"
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from penchant_numerics.device import accumulation_dtype
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Operator:
         actual = tuple(given.shape)
         here = _same_device(given.device, self.device)
         if actual != shape or not here:
-            raise ValueError(
+            raise Refusal(
                 f"expected a tensor {shape} on {self.device}, found {actual} on {given.device}"
             )
 
@@ -194,7 +195,7 @@ class Operator:
         if exact is not None:
             return TraceEstimate(exact, 0.0, 0)
         if generator is None or samples < 2:
-            raise ValueError(
+            raise Refusal(
                 "this trace is estimated: expected a generator and at least 2 samples, "
                 f"found {generator} and {samples}"
             )
@@ -249,31 +250,6 @@ def _same_device(first: torch.device, second: torch.device) -> bool:
     return first.index == second.index
 
 
-def from_scipy(
-    operator: LinearOperator, *, device: torch.device | str, dtype: torch.dtype
-) -> Operator:
-    """A symmetric SciPy operator as one of these; its products are computed on the host.
-
-    Args:
-        operator: The SciPy operator.
-        device: Where vectors are.
-        dtype: Their precision.
-
-    Returns:
-        The operator.
-    """
-    if operator.shape[0] != operator.shape[1]:
-        raise ValueError(f"expected a square operator, found {operator.shape}")
-
-    def product(rows: Tensor) -> Tensor:
-        # through the host and back
-        columns = rows.cpu().numpy().T
-        made = operator.matmat(columns).T.copy()
-        return torch.as_tensor(made, device=rows.device, dtype=rows.dtype)
-
-    return Applied(operator.shape[0], product, device=device, dtype=dtype)
-
-
 def random_signs(count: int, like: Operator, *, generator: torch.Generator) -> Tensor:
     """Rows of independent random signs, sampled on the CPU: the same for every device.
 
@@ -316,7 +292,12 @@ class Applied(Operator):
 
 
 class Dense(Operator):
-    """A symmetric matrix as an operator."""
+    """A symmetric matrix as an operator.
+
+    >>> A = Dense(torch.tensor([[2.0, 1.0], [1.0, 2.0]], device="cpu"))
+    >>> A @ torch.tensor([1.0, 0.0], device="cpu"), A.trace().value
+    (tensor([2., 1.]), 4.0)
+    """
 
     def __init__(self, matrix: Tensor) -> None:
         super().__init__(len(matrix), device=matrix.device, dtype=matrix.dtype)
@@ -412,7 +393,7 @@ class Sum(Operator):
         super().__init__(first.size, device=first.device, dtype=first.dtype)
         sizes = [term.size for term in terms]
         if len(set(sizes)) > 1:
-            raise ValueError(f"terms of a sum must have one size, found {sizes}")
+            raise Refusal(f"terms of a sum must have one size, found {sizes}")
         self.terms = list(terms)
 
         # where terms have different conventions, the first one counts

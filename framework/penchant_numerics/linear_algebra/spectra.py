@@ -9,8 +9,6 @@ integrate to one. A node that is no eigenvalue but stands for many is as wide as
 next of them, because nothing finer is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from typing import NamedTuple
 import torch
 from penchant_numerics.linear_algebra.lanczos_quadrature import Quadrature
 from penchant_numerics.linear_algebra.spectral_density import Density, log_density
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 RESOLVED = 1e-2  # residual, relative to the node, up to which a Ritz value is an eigenvalue
@@ -59,7 +58,7 @@ def largest_gap(values: Tensor, *, first: int, last: int, floor: float | None = 
     positive = int((clamped > 0).sum())
     last = min(last, positive - 1)
     if last < first:
-        raise ValueError(
+        raise Refusal(
             f"a gap after {first} or more eigenvalues needs {first + 1} that are positive, "
             f"found {positive}"
         )

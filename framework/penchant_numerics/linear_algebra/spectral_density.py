@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from penchant_numerics.linear_algebra.lanczos_quadrature import Quadrature
+from penchant_numerics.refusal import Refusal
 from torch import Tensor
 
 _ROUNDING = 1e-12  # of eigenvalues: ends that are nearer are one
@@ -117,7 +118,7 @@ def log_density(
         The density on the grid, in the natural logarithm.
     """
     if epsilon <= 0:
-        raise ValueError(f"epsilon must be positive, found {epsilon}")
+        raise Refusal(f"epsilon must be positive, found {epsilon}")
     positions = []
     for nodes in measure.nodes:
         sizes = nodes.abs() + epsilon

@@ -4,8 +4,6 @@ A table here is anything with the attributes of a `penchant.Table`. Only modules
 this one, because it imports matplotlib.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol

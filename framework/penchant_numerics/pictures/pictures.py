@@ -7,11 +7,9 @@ set by `captioned`: a title on it and a caption beside it, which the report prin
 Only modules that draw import this one, because it imports matplotlib.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -20,6 +18,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
+from penchant_numerics.refusal import Refusal
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -315,7 +314,7 @@ def _check_rows(rows: Array, shape: tuple[int, ...]) -> None:
     values = math.prod(shape)
     fits = rows.ndim == 2 and rows.shape[1] == values
     if not fits or len(shape) > 3:
-        raise ValueError(
+        raise Refusal(
             f"expected rows of the values of an input of shape {shape} with up to three axes, "
             f"found an array of shape {rows.shape}"
         )
@@ -518,6 +517,11 @@ def _few_log_ticks(axis: Axis) -> None:
 
 def _plainly(value: float, position: int | None) -> str:
     return f"{value:g}"
+
+
+def legend_beside(panel: Axes, **how: Any) -> None:
+    """Put the legend of a panel to its right, where a constrained layout makes room for it."""
+    panel.legend(loc="upper left", bbox_to_anchor=(1.02, 1), **how)
 
 
 def _figure_of(axes: Axes) -> Figure:

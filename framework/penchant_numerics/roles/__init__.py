@@ -1,5 +1,6 @@
 """What estimators of the shared roles are given and return."""
 
+from penchant_numerics.roles.chosen_directions import chosen_indices, refuse_zero
 from penchant_numerics.roles.estimates import (
     Directions,
     Information,
@@ -13,5 +14,7 @@ __all__ = [
     "EstimatorContext",
     "Information",
     "LayerCurvature",
+    "chosen_indices",
+    "refuse_zero",
     "spectra_without_each",
 ]

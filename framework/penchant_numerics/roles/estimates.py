@@ -68,7 +68,7 @@ class Directions:
         """The moment (D, D), formed from its rows where it was not; None for leading pairs.
 
         Raises:
-            ValueError: Where the device cannot hold it.
+            Refusal: Where the device cannot hold it.
         """
         if self.matrix is not None or self.rows is None:
             return self.matrix

@@ -1,7 +1,5 @@
 """What an estimator may ask of the context it is given."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch

@@ -1,7 +1,5 @@
 """Numbers as text, with the digits that their errors leave."""
 
-from __future__ import annotations
-
 import math
 
 # Outside of these sizes numbers are written with an exponent.

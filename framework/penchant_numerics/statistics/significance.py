@@ -11,8 +11,6 @@ t = 20 with one degree of freedom has p = 0.03 and so z = 2.1.
 effect.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
@@ -198,7 +196,11 @@ def few_draws_p_value(difference: float, error: float, df: float) -> float | Non
 
 
 def both_p_value(first: float | None, second: float | None) -> float | None:
-    """The p-value of two tests that must agree: the larger; one that is unknown does not count."""
+    """The p-value of two tests that must agree: the larger; one that is unknown does not count.
+
+    >>> both_p_value(0.01, 0.2), both_p_value(None, 0.2)
+    (0.2, 0.2)
+    """
     known = [p for p in (first, second) if p is not None]
     return max(known, default=None)
 

@@ -10,8 +10,6 @@ generalized p-values and generalized confidence intervals, 2003. Hall, On the re
 transformation, 1992.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

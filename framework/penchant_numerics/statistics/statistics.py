@@ -11,8 +11,6 @@ What is unknown is None, never 0: one value has no standard error. Lists, numpy 
 on any device are taken; floats, or numpy arrays in double precision, are given back.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -22,6 +20,7 @@ from typing import Any, NamedTuple, NotRequired, TypeAlias, TypedDict, overload
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from penchant_numerics.refusal import Refusal
 from penchant_numerics.statistics import significance
 from torch import Generator, Tensor
 
@@ -89,7 +88,7 @@ def geometric_mean_and_stderr(values: Numbers) -> tuple[float, float | None]:
     numbers = _numbers(values).ravel()
     if not (numbers > 0).all():
         least = float(numbers.min())
-        raise ValueError(f"a geometric mean is of positive numbers, found {least}")
+        raise Refusal(f"a geometric mean is of positive numbers, found {least}")
     mean, stderr = mean_and_stderr(np.log(numbers).tolist())
     return math.exp(mean), None if stderr is None else math.exp(mean) * stderr
 
@@ -109,7 +108,7 @@ def binomial_stderr(share: Numbers, count: int) -> Value:
     0.007019
     """
     if count < 1:
-        raise ValueError(f"a share needs at least 1 sample, found {count}")
+        raise Refusal(f"a share needs at least 1 sample, found {count}")
     # half a sample on each side
     right = _numbers(share) * count
     inside = (right + 0.5) / (count + 1)
@@ -244,7 +243,7 @@ def paired_difference(
     count = trainings * samples
     both = (-2, -1)
     if count < 2:
-        raise ValueError(f"expected at least two differences, found {trainings} x {samples}")
+        raise Refusal(f"expected at least two differences, found {trainings} x {samples}")
 
     # what as many independent differences and one more of 0 would have
     mean_square = np.square(table).sum(both) / (count + 1)
@@ -325,7 +324,11 @@ def jackknife(replicates: Numbers, axis: int = 0) -> Value | None:
 
 
 def varies(values: Numbers) -> bool:
-    """Whether there are two different values: a correlation needs that of both its sides."""
+    """Whether there are two different values: a correlation needs that of both its sides.
+
+    >>> varies([1.0, 1.0]), varies([1.0, 2.0])
+    (False, True)
+    """
     numbers = _numbers(values)
     if not numbers.size:
         return False
@@ -374,7 +377,7 @@ def rank_correlation(
         pairs.
 
     Raises:
-        ValueError: Where one side is constant, so that it has no ranks (ask `varies` first).
+        Refusal: Where one side is constant, so that it has no ranks (ask `varies` first).
 
     Reference: Bonett and Wright, Sample size requirements for estimating Pearson, Kendall and
     Spearman correlations, Psychometrika 2000.
@@ -389,12 +392,12 @@ def rank_correlation(
     first = _numbers(x)
     second = _numbers(y)
     if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError(
+        raise Refusal(
             f"a rank correlation is of pairs, found shapes {first.shape} and {second.shape}"
         )
     for name, side in (("x", first), ("y", second)):
         if not varies(side):
-            raise ValueError(f"{name} is constant, so it has no rank correlation with anything")
+            raise Refusal(f"{name} is constant, so it has no rank correlation with anything")
 
     count = len(first)
     value = float(stats.spearmanr(first, second).statistic)
@@ -619,7 +622,7 @@ def share_p_value(share: float, count: int, rate: float) -> float:
     from scipy import stats
 
     if count < 1 or not 0 < rate < 1:
-        raise ValueError(f"expected samples and a rate between 0 and 1, found {count} and {rate}")
+        raise Refusal(f"expected samples and a rate between 0 and 1, found {count} and {rate}")
     outcomes = np.arange(count + 1)
     return _mid_p_value(round(share * count), stats.binom.pmf(outcomes, count, rate))
 
@@ -637,7 +640,7 @@ def count_p_value(count: int, expected: float) -> float:
     from scipy import stats
 
     if count < 0 or expected <= 0:
-        raise ValueError(f"expected counts of at least 0 and above 0, found {count}, {expected}")
+        raise Refusal(f"expected counts of at least 0 and above 0, found {count}, {expected}")
     # beyond, nothing is left to rounding
     most = int(max(count, expected) + 40 * math.sqrt(expected) + 40)
     return _mid_p_value(count, stats.poisson.pmf(np.arange(most + 1), expected))
@@ -674,7 +677,7 @@ def correlation_p_value(value: float, null: float, stderr: float, df: float | No
     0.00025
     """
     if abs(value) >= 1 or abs(null) >= 1:
-        raise ValueError(f"expected correlations between -1 and 1, found {value} and {null}")
+        raise Refusal(f"expected correlations between -1 and 1, found {value} and {null}")
     difference = math.atanh(value) - math.atanh(null)
     p = significance.p_value(difference, stderr / (1 - value**2), df)
     assert p is not None  # the error is known
@@ -714,41 +717,16 @@ def permutation_null(
     return np.stack(draws_of_null)
 
 
-def rotation_null(
-    statistic: Callable[[Tensor], Any],
-    matrix: Tensor,
-    *,
-    generator: Generator | Sequence[Generator],
-    draws: int,
-) -> Array:
-    """A statistic of a symmetric matrix in random orientations, R A R^T: its spectrum stays.
-
-    Args:
-        statistic: Takes the rotated matrix; returns a number or an array of one shape.
-        matrix: A symmetric matrix (D, D), on any device.
-        generator: A generator on the CPU that all draws follow; or one a draw.
-        draws: How many rotations.
-
-    Returns:
-        The statistics, (draws, ...). The mean and the spread of a Frobenius cosine need no draws:
-        `correlation.rotated`.
-    """
-    values = []
-    for stream in _streams_of(generator, draws):
-        # sampled on the CPU, the same for every device
-        rotation = random_rotation(len(matrix), generator=stream)
-        rotation = rotation.to(matrix)
-        turned = rotation @ matrix @ rotation.T
-        values.append(_numbers(statistic(turned)))
-    return np.stack(values)
-
-
 def random_rotation(size: int, *, generator: Generator) -> Tensor:
     """An orthogonal matrix (size, size), uniform over all of them, on the CPU.
 
     Q of a Gaussian matrix is uniform only after the signs of R's diagonal are taken into it.
 
     Reference: Mezzadri, How to generate random matrices from the classical compact groups, 2007.
+
+    >>> turn = random_rotation(3, generator=torch.Generator("cpu").manual_seed(0))
+    >>> torch.allclose(turn @ turn.T, torch.eye(3, device="cpu", dtype=torch.float64))
+    True
     """
     noise = torch.randn(size, size, generator=generator, device="cpu", dtype=torch.float64)
     columns: Tensor
@@ -763,7 +741,7 @@ def _streams_of(generator: Generator | Sequence[Generator], draws: int) -> Seque
         return [generator] * draws
     count = len(generator)
     if count != draws:
-        raise ValueError(f"expected one generator, or one per draw ({draws}), found {count}")
+        raise Refusal(f"expected one generator, or one per draw ({draws}), found {count}")
     return generator
 
 
@@ -785,7 +763,7 @@ def _count(numbers: Array, axis: int) -> int:
     """How many values there are along an axis; none at all are refused."""
     shape = numbers.shape
     if not shape or not shape[axis]:
-        raise ValueError(f"expected at least one value along axis {axis}, found {shape}")
+        raise Refusal(f"expected at least one value along axis {axis}, found {shape}")
     return int(shape[axis])
 
 

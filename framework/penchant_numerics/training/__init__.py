@@ -27,7 +27,15 @@ from penchant_numerics.training.stacked import (
     stack_trainings,
 )
 from penchant_numerics.training.stacked_training import Stacked
-from penchant_numerics.training.trainer import Trainer, decay, evaluate, outputs, predictions
+from penchant_numerics.training.trainer import (
+    Trainer,
+    accuracy_numbers,
+    decay,
+    evaluate,
+    outputs,
+    predictions,
+    right_answers,
+)
 
 __all__ = [
     "Ensemble",
@@ -36,6 +44,7 @@ __all__ = [
     "Stacked",
     "State",
     "Trainer",
+    "accuracy_numbers",
     "constructed",
     "decay",
     "draw",
@@ -49,6 +58,7 @@ __all__ = [
     "parameter_count",
     "predictions",
     "recorded_steps",
+    "right_answers",
     "shard_of",
     "stack_trainings",
     "stacks",

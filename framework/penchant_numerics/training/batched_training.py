@@ -10,8 +10,6 @@ among several, layers draw random numbers, inputs are streamed, torch cannot sta
 are networks whose steps take so many bytes that each keeps a device busy.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol

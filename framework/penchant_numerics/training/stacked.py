@@ -6,8 +6,6 @@ CPU the passes are bound by arithmetic, and networks are trained one by one, so 
 over workers.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 
@@ -19,7 +17,6 @@ from penchant_numerics.training.stacked_training import (
     Losses,
     Stacked,
     clamp,
-    layer_obstacle,
     stack_networks,
     stacked_weights,
     stacking_obstacle,
@@ -132,12 +129,6 @@ def stack_trainings(
     together = worth_it and stacking_obstacle(networks, samples, recipe) is None
     kind = Stacked if together else OneByOne
     return kind(networks, samples, recipe, seeds=seeds, limit=limit)
-
-
-def can_stack(network: nn.Module, recipe: Recipe) -> bool:
-    """Whether networks of this kind can share every pass."""
-    obstacle = layer_obstacle(network)
-    return obstacle is None
 
 
 def group_size(device: torch.device) -> int:

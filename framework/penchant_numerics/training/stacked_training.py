@@ -10,8 +10,6 @@ of a batch-norm), it follows the rounding, and so stacked and single trainings d
 than rounding.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,6 +18,7 @@ import torch
 from penchant_numerics.curvature import check_labels, loss_function
 from penchant_numerics.data import Samples
 from penchant_numerics.device import LiveBytes, compiled, training_cast
+from penchant_numerics.refusal import Refusal
 from penchant_numerics.training.ensembles import Ensemble, State, state_of
 from penchant_numerics.training.trainer import (
     LATER,
@@ -67,7 +66,7 @@ class Stacked:
     ) -> None:
         obstacle = stacking_obstacle(networks, samples, recipe)
         if obstacle is not None:
-            raise ValueError(f"these networks cannot be trained as one stack: {obstacle}")
+            raise Refusal(f"these networks cannot be trained as one stack: {obstacle}")
         self.recipe = recipe
         self.limit = limit
         self.module = copy.deepcopy(networks[0])
@@ -291,7 +290,7 @@ class _Batches:
 
     def __init__(self, samples: Sequence[Samples], seeds: Sequence[int], recipe: Recipe) -> None:
         if len(seeds) != len(samples):
-            raise ValueError(
+            raise Refusal(
                 f"expected one seed per network, found {len(seeds)} seeds for {len(samples)} "
                 f"networks"
             )

@@ -1,10 +1,10 @@
 """What the probe `cross-class` stores, against the definitions evaluated sample by sample on the very network and samples of a run."""
 
 import numpy as np
-import penchant
 import penchant_testing as testing
 import pytest
 import torch
+from penchant_testing.builders import run_unreported
 from torch.func import functional_call, jacrev
 
 C = 3
@@ -14,7 +14,7 @@ C = 3
 def measured(tmp_path_factory):
     """A result, and the extended gradients g_{i,c'} (n, C, P), probabilities and labels of its network and samples."""
     folder = tmp_path_factory.mktemp("run")
-    run = penchant.run(
+    run = run_unreported(
         {
             "seeds": [5],
             "executor": "serial",
@@ -25,7 +25,7 @@ def measured(tmp_path_factory):
             "datasets": [{"name": "import", "factory": "penchant_testing:tiny_samples"}],
             "probes": [{"name": "cross-class", "training": {"epochs": 2, "batch": 30}}],
         },
-        out=folder / "run",
+        folder / "run",
     )
     (result,) = run.results()
     (checkpoint,) = (folder / "run" / "networks").glob("*/step-6-*.pt")

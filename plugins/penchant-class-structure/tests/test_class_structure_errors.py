@@ -11,7 +11,7 @@ from penchant_class_structure.cross_class.component_quantities import (
 )
 from penchant_class_structure.shared import influence
 from penchant_class_structure.shared.decomposition import Decomposition, WithoutComponent
-from penchant_class_structure.shared.measured_network import loss_on
+from penchant_class_structure.shared.measured_network import loss_on, stderr_of
 from penchant_class_structure.shared.sample_space import sample_space
 from penchant_numerics.curvature import loss_function
 from penchant_numerics.data import Samples
@@ -71,7 +71,7 @@ def test_contributions_have_the_value_as_mean_and_the_jackknife_error(network):
         # classes have their numbers of samples: what they differ in is no spread
         of_classes = [jackknife(replicates[name][label::C]) for label in range(C)]
         expected = math.hypot(*of_classes)
-        found = influence.stderr_of(contributions[name], labels)
+        found = stderr_of(contributions[name], labels)
         assert found == pytest.approx(expected, rel=0.15), name
 
 
@@ -83,7 +83,7 @@ def test_errors_are_those_of_fresh_samples(network):
         values, contributions = statistics(sample_space(network, inputs, exact_limit=10**6), labels)
         for name, value in values.items():
             found.setdefault(name, []).append(value)
-            claimed.setdefault(name, []).append(influence.stderr_of(contributions[name], labels))
+            claimed.setdefault(name, []).append(stderr_of(contributions[name], labels))
     for name in found:
         spread = float(torch.tensor(found[name]).std())
         mean = float(torch.tensor(claimed[name]).mean())
@@ -93,9 +93,9 @@ def test_errors_are_those_of_fresh_samples(network):
 def test_what_classes_differ_in_is_no_error():
     """Samples of a class are all alike, and classes far apart: other samples change nothing."""
     labels = torch.arange(12) % 3
-    assert influence.stderr_of(100.0 * labels, labels) == 0
+    assert stderr_of(100.0 * labels, labels) == 0
     # one sample a class says nothing about its class
-    assert influence.stderr_of(100.0 * labels[:3], labels[:3]) > 10
+    assert stderr_of(100.0 * labels[:3], labels[:3]) > 10
 
 
 def test_a_selection_is_the_space_of_fewer_samples(network):

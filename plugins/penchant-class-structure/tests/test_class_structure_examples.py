@@ -4,9 +4,9 @@ import runpy
 import tomllib
 from pathlib import Path
 
-import penchant
 import penchant_testing as testing
 import pytest
+from penchant_testing.builders import run_unreported
 
 FOLDER = Path(__file__).parents[3] / "examples" / "class_structure"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -115,7 +115,7 @@ def test_example_runs_small(path, tmp_path):
         pytest.skip("PENCHANT_DATA names no folder with one of its datasets")
     if path.stem == "mnist_small":
         raw["architectures"] = raw["architectures"][:1]
-    run = penchant.run(reduced(raw), out=tmp_path)
+    run = run_unreported(reduced(raw), tmp_path)
     found = [(result.status, result.error) for result in run.results()]
     assert found == [("done", None)] * len(raw["probes"])
 

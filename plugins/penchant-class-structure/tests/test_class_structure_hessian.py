@@ -13,6 +13,7 @@ from penchant_class_structure.hessian_spectrum import power_law as power_laws
 from penchant_class_structure.hessian_spectrum.power_law import power_law, semicircle_slope
 from penchant_class_structure.logistic_theory import canonical_model
 from penchant_numerics.linear_algebra import Operator, exact_quadrature, quadrature
+from penchant_testing.builders import run_unreported
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
 
@@ -62,7 +63,7 @@ def test_estimated_spectra_are_the_exact_ones():
 
 def test_the_probe_measures_what_torch_func_gives(tmp_path):
     """The dense Hessian and G of the very network and samples of a run, rebuilt from its checkpoint and seed."""
-    run = penchant.run(
+    run = run_unreported(
         {
             "seeds": [3],
             "dtype": "float64",
@@ -79,7 +80,7 @@ def test_the_probe_measures_what_torch_func_gives(tmp_path):
                 }
             ],
         },
-        out=tmp_path / "run",
+        tmp_path / "run",
     )
     (result,) = run.results()
     (checkpoint,) = (tmp_path / "run" / "networks").glob("*/step-6-*.pt")

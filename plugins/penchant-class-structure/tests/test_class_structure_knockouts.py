@@ -1,7 +1,7 @@
 """Knockouts against pseudo-inverses and exact spectra."""
 
 import torch
-from penchant_class_structure.layer_structure.knockouts import knock_out_matrix, range_basis
+from penchant_class_structure.layer_structure.layer_spectra import knock_out_matrix, range_basis
 
 
 def random(*shape, seed=0):

@@ -192,7 +192,7 @@ def test_what_names_no_parameter_is_refused():
     for probe in ("hessian-spectrum", "cross-class"):
         with pytest.raises(penchant.Error, match="no parameter is named '7'"):
             measure(probe, parameters=["0", "7"])
-    with pytest.raises(penchant.Error, match="modules must differ"):
+    with pytest.raises(penchant.Error, match="parameters must differ"):
         measure("hessian-spectrum", parameters=["0", "0"])
 
 

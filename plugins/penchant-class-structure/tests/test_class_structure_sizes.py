@@ -5,9 +5,8 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_class_structure.hessian_spectrum import probe as hessian_spectrum
-from penchant_class_structure.shared.influence import stderr_of
-from penchant_class_structure.shared.measured_network import FirstOutputs, chosen
-from penchant_numerics.curvature import gauss_newton, hessian
+from penchant_class_structure.shared.measured_network import FirstOutputs, chosen, stderr_of
+from penchant_numerics.curvature import loss_curvature
 from penchant_numerics.data import Samples
 from torch import nn
 
@@ -114,8 +113,7 @@ def test_classes_that_are_not_there_are_refused():
 )
 def test_numbers_do_not_depend_on_how_many_devices_share_products(monkeypatch, probe, options):
     """Three batches: the sum of two would be the same in any order."""
-    for module in (gauss_newton, hessian):
-        monkeypatch.setattr(module, "batch_size", lambda device: 2)
+    monkeypatch.setattr(loss_curvature, "batch_size", lambda device: 2)
     few = {"there": 2, "per_class": 3, "lanczos_steps": 2, "starts": 1}
     options = {**few, "split": "train", "exact_limit": 0, **options}
     found = {}

@@ -9,6 +9,7 @@ import pytest
 import torch
 from penchant_curvature.declarations import Cfac, EmpiricalFisher, GaussNewton, Kfac
 from penchant_curvature.estimators import cfac, empirical_fisher, ggn, kfac
+from penchant_numerics import Refusal
 from torch import nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
@@ -124,7 +125,7 @@ def test_proxies_of_an_own_loss_are_compared():
 
 def test_what_has_no_gauss_newton_matrix_is_refused_with_what_takes_it():
     network, data = build()
-    with pytest.raises(penchant.Error, match=r"not convex in the outputs.*hessian-spectrum"):
+    with pytest.raises(Refusal, match=r"not convex in the outputs.*hessian-spectrum"):
         ggn.estimate(GaussNewton(), Scope(WAVY), network, data)
     with pytest.raises(penchant.Error, match=r"empirical Fisher needs cross-entropy.*ggn, kfac"):
         empirical_fisher.estimate(EmpiricalFisher(), Scope(OWN), network, data)

@@ -9,7 +9,7 @@ import torch
 from penchant_gih.average_geometry import figures as average_geometry_figures
 from penchant_gih.average_geometry.probe import _isotropy, condition_stderr
 from penchant_gih.decision_plane.probe import one_axis_accuracy
-from penchant_gih.geometry_training.velocities import velocities
+from penchant_gih.geometry_training.probe import velocities
 from penchant_gih.input_curvature.probe import second_share
 from penchant_gih.shared.containment import inner_products
 from penchant_gih.shared.geometry import Geometry

@@ -4,9 +4,9 @@ import os
 import tomllib
 from pathlib import Path
 
-import penchant
 import penchant_testing as testing
 import pytest
+from penchant_testing.builders import run_unreported
 
 FOLDER = Path(__file__).parents[3] / "examples" / "gih"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -91,5 +91,5 @@ def test_example_runs_small(path, tmp_path):
         pytest.skip("CIFAR-10 is not in PENCHANT_DATA")
     raw["executor"] = "serial"
     raw["figures"] = False
-    run = penchant.run(raw, out=tmp_path / "run")
+    run = run_unreported(raw, tmp_path / "run")
     assert run.done, [result.error for result in run.results() if result.error]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from penchant_gih.average_geometry import frequency_shares
 from penchant_gih.direction_generalization.labels import Labeller, isotropic_inputs
-from penchant_gih.feature_elimination import elimination
-from penchant_gih.feature_elimination.elimination import (
+from penchant_gih.feature_elimination import probe
+from penchant_gih.feature_elimination.probe import (
     equal_count,
     explained,
     least_aligned,
@@ -16,12 +16,11 @@ from penchant_gih.feature_elimination.elimination import (
     without,
 )
 from penchant_gih.geometry_evolution.evolution import RESIDUALS, Evolution, Flow, mixed_products
-from penchant_gih.input_curvature.input_hessian import curvature_terms, loss_derivatives
+from penchant_gih.input_curvature.probe import curvature_terms, loss_derivatives
 from penchant_gih.shared.containment import containment_null
 from penchant_gih.shared.geometry import GROUPS, Geometry, flipped, scores
 from penchant_gih.shared.gradients import probed_gradients
-from penchant_gih.shared.projected import Projected
-from penchant_gih.shared.sampled_products import quadratic_forms, squared_products
+from penchant_gih.shared.projected import Projected, quadratic_forms, squared_products
 from penchant_numerics.curvature import loss_function
 from penchant_numerics.data import Samples
 from penchant_numerics.device import safe
@@ -398,12 +397,12 @@ def test_generalised_eigenvectors_on_a_device_are_those_of_lapack():
     generator = torch.Generator("cpu").manual_seed(0)
     A, B = torch.randn(2, 7, 7, generator=generator, device="cpu", dtype=torch.float64)
     G, S = A @ A.T, B @ B.T + torch.eye(7, device="cpu", dtype=torch.float64)
-    columns = elimination.solved_on_device(G, S)
+    columns = probe.solved_on_device(G, S)
     # G v = l S v with ascending l
     ratios = (columns.T @ G @ columns).diagonal() / (columns.T @ S @ columns).diagonal()
     torch.testing.assert_close(G @ columns, S @ columns * ratios)
     assert (ratios.diff() > 0).all()
-    host = elimination.least_aligned(G, S, ridge=0.0)
+    host = probe.least_aligned(G, S, ridge=0.0)
     rows = torch.linalg.qr(columns).Q.T
     alike = (rows * host).sum(1).abs()
     torch.testing.assert_close(alike, torch.ones_like(alike))

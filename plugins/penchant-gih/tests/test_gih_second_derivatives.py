@@ -5,8 +5,8 @@ import functools
 import pytest
 import torch
 from penchant_gih.geometry_evolution.evolution import mixed_products
-from penchant_gih.input_curvature.input_hessian import curvature_terms
-from penchant_gih.shared.probing import stacked, tensors_of
+from penchant_gih.input_curvature.probe import curvature_terms
+from penchant_gih.shared.gradients import stacked, tensors_of
 from penchant_numerics.device import safe
 from torch import nn
 

@@ -55,14 +55,14 @@ def made(monkeypatch):
     return found
 
 
-def run(name, out, **changes):
+def run(name, **changes):
     options = {**CASES[name][0], "training": STEPS, **SETTINGS, **changes}
-    return penchant.measure(name, architecture=TINY, out=out, **options)
+    return penchant.measure(name, architecture=TINY, **options)
 
 
-def on_device(name, out, **changes):
+def on_device(name, **changes):
     with testing.emulated_device() as counts:
-        result = run(name, out, device="emulated", **changes)
+        result = run(name, device="emulated", **changes)
     return result, counts
 
 
@@ -73,20 +73,20 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_stacks_give_the_numbers_of_single_trainings(name, made, tmp_path):
-    alone = run(name, tmp_path / "cpu")
+def test_stacks_give_the_numbers_of_single_trainings(name, made):
+    alone = run(name)
     assert not made
-    together, _ = on_device(name, tmp_path / "device")
+    together, _ = on_device(name)
     assert made == CASES[name][1]
     assert_close(together, alone)
     assert together.warnings == alone.warnings
 
 
-def test_a_training_that_stops_early_stays_where_it_is(made, tmp_path):
+def test_a_training_that_stops_early_stays_where_it_is(made):
     early = {"steps": 16, "batch": 10, "learning_rate": 1.0, "until_loss": 0.65}
     options = {"training": early, "eval_steps": [0, 12, 16]}
-    alone = run("input-curvature", tmp_path / "cpu", **options)
-    together, _ = on_device("input-curvature", tmp_path / "device", **options)
+    alone = run("input-curvature", **options)
+    together, _ = on_device("input-curvature", **options)
     assert made == [3]
     assert_close(together, alone)
     np.testing.assert_array_equal(together.arrays["weight"][-2], together.arrays["weight"][-1])

@@ -111,6 +111,18 @@ def test_splits_of_a_saved_dataset_are_taken(tmp_path):
         loaded(path=str(tmp_path / "splits"), train_split="training")
 
 
+def test_a_dataset_may_name_its_column_of_classes_and_its_split_of_test_texts(tmp_path):
+    import datasets
+
+    text = {name: values * 3 for name, values in zip(("body", "sentiment"), rows().values())}
+    whole = datasets.Dataset.from_dict(text)
+    splits = {"train": whole, "validation": whole.select(range(12))}
+    datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "named"))
+    named = {"column": "body", "label_column": "sentiment", "test_split": "validation"}
+    data = loaded(path=str(tmp_path / "named"), task="classes", **named, train=200, test=12)
+    assert data.classes == 2 and len(data.train.labels) == 120 and len(data.test.labels) == 12
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_files_of_rows_are_read(tmp_path, suffix, monkeypatch):
     import datasets

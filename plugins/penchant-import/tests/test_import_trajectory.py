@@ -14,6 +14,8 @@ from penchant_import.weight_files import find_weights
 from safetensors.torch import save_file
 from test_import_requests import MEASURED, Net, norm
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 STEPS = (0, 5, 20, 100)
 
 

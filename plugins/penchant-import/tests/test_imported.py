@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long()
 BYTES = torch.randint(
@@ -338,6 +340,8 @@ def test_floating_point_labels_are_fitted_as_they_are():
         ((X, Y[:, None].repeat(1, 2) * 3), "labels are whole numbers, 2 per sample, and not"),
         ((X, ["a"] * 59 + [3]), "some labels are text and others are not"),
         ((X.tolist(), Y.tolist()), "inputs are a list of lists, expected a tensor or an array"),
+        (({"nodes": X, "edges": X}, Y), "inputs are a dict of nodes, edges, expected one tensor"),
+        (((X, X[:, :2]), Y), r"must all have one shape, found 60 x \d+ and 60 x 2; several inputs"),
         ({"picture": X, "label": Y}, "the data have picture, label, expected one column such as"),
         ({"x": X, "image": X, "label": Y}, "expected one column such as image"),
         (TensorDataset(X, Y, Y), "a sample of the dataset is tuple, expected a pair"),

@@ -229,6 +229,17 @@ def test_errors_cover_the_truth_in_nine_of_ten_repetitions(name):
     assert 0.7 < claimed / values.std(ddof=1) < 1.4
 
 
+@pytest.mark.parametrize("name", ["regular 4", "linear 4-2-2"])
+def test_slopes_know_their_spread_over_chains(name):
+    energy, centre, _, _ = CASES[name]()
+    chains = sampled(energy, centre, repetitions=100, steps=800, seed=3)
+    found = estimates(chains, parameters=len(centre))
+    given = [each for each in found if not each.problems]
+    slopes = np.array([each.slope for each in given])
+    claimed = np.sqrt(np.mean([each.slope_stderr**2 for each in given]))
+    assert 0.7 < claimed / slopes.std(ddof=1) < 1.4
+
+
 # ---- batches, and what is refused
 
 

@@ -7,8 +7,8 @@ import penchant
 import pytest
 import torch
 from penchant_landscape.critical_sharpness.first_rise import first_rise
-from penchant_landscape.shared.curvature_along import curvature_along, random_units
-from penchant_landscape.shared.line_losses import Landscape
+from penchant_landscape.shared.line_losses import Landscape, curvature_along, random_units
+from penchant_landscape.shared.network_energy import first_samples
 from penchant_numerics.data import Samples
 from torch import nn
 
@@ -297,3 +297,22 @@ def test_the_largest_eigenvalue_is_that_of_the_dense_hessian():
     )
     largest = float(torch.linalg.eigvalsh(H)[-1])
     assert result.quantities["sharpness"].value == pytest.approx(largest, rel=1e-4)
+
+
+@pytest.mark.parametrize("probe", ["critical-sharpness", "loss-plane"])
+def test_fewer_samples_than_usual_are_all_measured(probe):
+    few = {"grid_points": 5, "plane_points": 0} if probe == "loss-plane" else {}
+    given = {**SMALL, **few, "training": {"steps": 1}}
+    del given["samples"]
+    result = penchant.measure(probe, **given)
+    # six images of each digit
+    assert result.quantities["loss"].count == 60
+    with pytest.raises(penchant.Error, match="samples must be at most 60, found 500"):
+        penchant.measure(probe, **given, samples=500)
+
+
+def test_as_many_samples_as_usual_are_the_first_in_order():
+    samples = Samples(torch.arange(600.0)[:, None], torch.zeros(600, dtype=torch.long))
+    assert first_samples(samples, None, usual=500).inputs[:, 0].tolist() == list(range(500))
+    assert len(first_samples(samples, None).labels) == 600
+    assert len(first_samples(samples, 600, usual=500).labels) == 600

@@ -9,11 +9,13 @@ import pytest
 import torch
 from penchant_landscape.learning_coefficient import figures as coefficient_figures
 from penchant_landscape.loss_plane import figures as plane_figures
-from penchant_landscape.loss_plane.directions import filter_normalised
-from penchant_landscape.loss_plane.probe import _barrier
+from penchant_landscape.loss_plane.probe import _barrier, filter_normalised
 from penchant_landscape.shared.line_losses import Landscape, Measured, quadratic_model
-from penchant_landscape.shared.network_energy import NetworkEnergy, sample_losses
-from penchant_landscape.shared.stacked_linear import with_stacked_linear
+from penchant_landscape.shared.network_energy import (
+    NetworkEnergy,
+    sample_losses,
+    with_stacked_linear,
+)
 from penchant_numerics.data import Samples
 from penchant_numerics.linear_algebra import leading_pairs
 from torch import nn
@@ -180,8 +182,8 @@ OPTIONS = {
 }
 
 
-def test_a_quadratic_loss_is_its_model_everywhere(tmp_path):
-    result = penchant.measure("loss-plane", architecture=linear, out=tmp_path, **OPTIONS)
+def test_a_quadratic_loss_is_its_model_everywhere():
+    result = penchant.measure("loss-plane", architecture=linear, **OPTIONS)
     arrays = result.arrays
     for kind in ("path", "random", "eigenvector"):
         assert arrays[f"{kind}-loss"] == pytest.approx(arrays[f"{kind}-quadratic"], rel=1e-9)
@@ -198,21 +200,17 @@ def test_a_quadratic_loss_is_its_model_everywhere(tmp_path):
     assert "stays below the line" in plane_figures.headline(result)
 
 
-def test_a_network_has_no_barrier_to_itself(tmp_path):
+def test_a_network_has_no_barrier_to_itself():
     options = {**OPTIONS, "training": {"steps": 2, "learning_rate": 1e-30}}
-    result = penchant.measure(
-        "loss-plane", architecture=testing.tiny_network, out=tmp_path, **options
-    )
+    result = penchant.measure("loss-plane", architecture=testing.tiny_network, **options)
     assert abs(result.quantities["barrier"].value) < 1e-14
     assert abs(result.arrays["path-excess"]).max() < 1e-14
     assert "no significant barrier" in plane_figures.headline(result)
 
 
-def test_even_grids_are_refused(tmp_path):
+def test_even_grids_are_refused():
     with pytest.raises(penchant.Error, match="grid_points must be odd, found 8"):
-        penchant.measure(
-            "loss-plane", architecture=linear, out=tmp_path, **{**OPTIONS, "grid_points": 8}
-        )
+        penchant.measure("loss-plane", architecture=linear, **{**OPTIONS, "grid_points": 8})
 
 
 def zero_network(shape, outputs):
@@ -222,23 +220,19 @@ def zero_network(shape, outputs):
     return network
 
 
-def test_a_network_of_zero_weights_is_refused(tmp_path):
+def test_a_network_of_zero_weights_is_refused():
     with pytest.raises(penchant.Error, match="all filters of the network are zero"):
-        penchant.measure("loss-plane", architecture=zero_network, out=tmp_path, **OPTIONS)
+        penchant.measure("loss-plane", architecture=zero_network, **OPTIONS)
 
 
-def test_a_batch_needs_a_step_size(tmp_path):
+def test_a_batch_needs_a_step_size():
     with pytest.raises(penchant.Error, match="batch needs a step_size"):
         penchant.measure(
-            "learning-coefficient",
-            architecture=linear,
-            dataset=OPTIONS["dataset"],
-            batch=10,
-            out=tmp_path,
+            "learning-coefficient", architecture=linear, dataset=OPTIONS["dataset"], batch=10
         )
 
 
-def test_chains_that_have_not_converged_give_no_number(tmp_path):
+def test_chains_that_have_not_converged_give_no_number():
     result = penchant.measure(
         "learning-coefficient",
         architecture=testing.tiny_network,
@@ -247,7 +241,6 @@ def test_chains_that_have_not_converged_give_no_number(tmp_path):
         chain_steps=20,
         warmup=10,
         localisation=0.01,
-        out=tmp_path,
     )
     assert result.quantities["learning-coefficient"].missing
     assert "learning-coefficient" in result.missing
@@ -290,7 +283,7 @@ def regression():
     return network, inputs, labels, columns
 
 
-def test_a_regression_network_of_ones_own_is_measured_with_its_squared_error(tmp_path):
+def test_a_regression_network_of_ones_own_is_measured_with_its_squared_error():
     network, inputs, labels, columns = regression()
     result = penchant.measure(
         "learning-coefficient",
@@ -299,7 +292,6 @@ def test_a_regression_network_of_ones_own_is_measured_with_its_squared_error(tmp
         dtype="float64",
         chain_steps=1000,
         warmup=500,
-        out=tmp_path,
     )
     by_hand = (network(inputs) - labels).square().mean() / 2
     assert result.quantities["loss"].value == pytest.approx(float(by_hand), rel=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import pytest
 import torch
-from penchant_landscape.learning_coefficient.module_energy import ModuleEnergy
+from penchant_landscape.learning_coefficient.probe import ModuleEnergy
 from penchant_landscape.shared.network_energy import NetworkEnergy
 from penchant_numerics.data import Samples
 from penchant_numerics.jacobians import Modules

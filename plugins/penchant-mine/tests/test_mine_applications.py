@@ -17,9 +17,8 @@ from penchant_mine.bidirectional_reconstruction.bidirectional import (
 from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
 from penchant_mine.bidirectional_reconstruction.probe import _modes as counted_modes
 from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
-from penchant_mine.gan_modes.curve_judge import curve_judge
 from penchant_mine.gan_modes.gan_networks import gan_players
-from penchant_mine.gan_modes.image_nulls import image_nulls
+from penchant_mine.gan_modes.mode_judges import curve_judge, image_nulls
 from penchant_mine.information_bottleneck.bottleneck import (
     ROWS,
     BottleneckRecipe,
@@ -32,8 +31,13 @@ from penchant_mine.information_bottleneck.bottleneck import (
     train_row,
 )
 from penchant_mine.shared.generative import networks as adversaries
-from penchant_mine.shared.generative.adaptive_clip import adaptively_clipped, norm
-from penchant_mine.shared.generative.gan import GanRecipe, Players, train_gan
+from penchant_mine.shared.generative.gan import (
+    GanRecipe,
+    Players,
+    adaptively_clipped,
+    norm,
+    train_gan,
+)
 from penchant_mine.shared.generative.modes import (
     coverage,
     digit_judge,
@@ -247,7 +251,7 @@ def test_a_step_of_a_gan_waits_for_nothing():
 
 @pytest.mark.parametrize("name", ["dropout", "variational-noise", "mine-propagated"])
 def test_a_step_of_a_bottleneck_waits_for_nothing(name):
-    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
+    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 0.5, 0.1, 0.1)
 
     def trained(device, samples):
         row = ROWS[name]
@@ -456,7 +460,7 @@ def test_classifier_of_stacked_digits_counts_them():
 
 @pytest.mark.parametrize("name", list(ROWS))
 def test_every_encoder_draws_as_it_says(name):
-    recipe = BottleneckRecipe(1, 10, 1e-3, 1.0, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.3, 0.01)
+    recipe = BottleneckRecipe(1, 10, 1e-3, 1.0, 1e-3, 0.5, 0.3, 0.01)
     row = ROWS[name]
     classifier = constructed(lambda: Classifier(row, 6, (8,), 3, 4, propagated=2), 0)
     x = torch.randn(5, 6, generator=generator(), device="cpu")
@@ -482,7 +486,7 @@ def test_averaged_weights_are_the_weighted_mean_of_those_of_every_step():
 
 
 def test_a_bottleneck_may_end_with_averaged_weights():
-    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 1e-3, 0.1, 0.1, 0.5, 0.1, 0.1)
+    recipe = BottleneckRecipe(1, 10, 1e-3, 0.97, 1e-3, 0.5, 0.1, 0.1)
     x = torch.randn(40, 4, generator=generator(), device="cpu")
     labels = torch.arange(40, device="cpu") % 2
     weights = {}

@@ -1,4 +1,8 @@
-"""Statistics networks whose steps are compiled, as on CUDA: the values of plain steps."""
+"""`information.stacked_training`: steps that are compiled, as on CUDA, give plain steps' values.
+
+The first backend takes what torch has recorded and runs it as it is, the second writes C++ first,
+which takes ten seconds.
+"""
 
 import warnings
 
@@ -56,14 +60,16 @@ def trained(make):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_compiled_steps_give_the_values_of_plain_ones(kind, monkeypatch):
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_steps_give_the_values_of_plain_ones(kind, backend, monkeypatch):
     plain = trained(NETWORKS[kind])
     monkeypatch.setattr(compilation, "WORTHWHILE", 1)
     calls = []
     compile_it = torch.compile
 
     def counted(function, **options):
-        fast = compile_it(function, **options)
+        given = options if backend == "inductor" else {"backend": backend}
+        fast = compile_it(function, **given)
 
         def call(*args, **named):
             calls.append(function)

@@ -4,9 +4,9 @@ import os
 import tomllib
 from pathlib import Path
 
-import penchant
 import penchant_testing as testing
 import pytest
+from penchant_testing.builders import run_unreported
 
 FOLDER = Path(__file__).parents[3] / "examples" / "mutual_information"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -97,7 +97,7 @@ def test_example_runs_small(path, tmp_path):
         entry.update(SMALL[entry["name"]])
     for entry in raw.get("datasets", []):
         entry.update(DATASETS[entry["name"]])
-    found = penchant.run({**raw, "executor": "serial", "figures": False}, out=tmp_path / "run")
+    found = run_unreported({**raw, "executor": "serial", "figures": False}, tmp_path / "run")
     for job in found.jobs:
         result = found.result(job["id"])
         assert result.status == "done", result.error

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from penchant_mine.shared.information import invertible_maps as maps
+from penchant_mine.shared.information import families as maps
 from penchant_mine.shared.information import known_information as known
 from penchant_mine.shared.information.families import FAMILIES, MAPS, Setting
 from scipy import integrate, special, stats

@@ -12,7 +12,7 @@ import torch
 from penchant_mine.gan_modes import probe as gan_modes
 from penchant_mine.gan_modes.probe import _warn_if_collapsed
 from penchant_mine.mutual_information import calibration
-from penchant_mine.mutual_information.layers import activations
+from penchant_mine.mutual_information.probe import activations
 from penchant_mine.shared.recipes import recipe_from
 from penchant_numerics.roles import Information
 

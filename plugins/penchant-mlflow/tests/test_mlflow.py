@@ -9,7 +9,10 @@ EXPERIMENT = {
     "probes": [{"name": "output-spread", "networks": 8}],
     "executor": "serial",
 }
-pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # MLflow's own
+    pytest.mark.usefixtures("without_report"),
+]
 
 
 @pytest.fixture

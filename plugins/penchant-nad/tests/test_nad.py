@@ -339,11 +339,46 @@ def test_an_estimator_without_norms_or_jackknife_serves(tmp_path):
 
 @pytest.mark.parametrize(("method", "reports"), [("finite-difference", 5), ("autograd", 1)])
 def test_networks_of_a_shard_are_reported_where_each_takes_long(method, reports, monkeypatch):
-    from penchant.execution.job.context import Context
+    from penchant.execution.queue.progress import JobProgress
 
     told = []
-    monkeypatch.setattr(Context, "_tell", lambda self, *message: told.append(message))
+    monkeypatch.setattr(JobProgress, "tell", lambda self, *message: told.append(message))
     estimators = {"directions": {"method": method}}
     measure("nad", shape=(6,), outputs=1, networks=5, estimators=estimators)
     own = [message for message in told if message[0] == "networks of a shard"]
     assert len(own) == reports and own[-1] == ("networks of a shard", 5, 5)
+
+
+def test_pairs_that_no_network_estimates_are_left_out(monkeypatch):
+    """Three networks of six inputs: an estimator may return six pairs, of which three are zero."""
+    import dataclasses
+
+    from penchant.execution.job import context as job
+    from penchant_numerics.linear_algebra import descending_eigh
+
+    options = {"shape": (6,), "outputs": 1, "networks": 3}
+    expected = measure("nad", **options)
+    scale = 0.0
+
+    def with_all_pairs(self, role):
+        estimate = original(self, role)
+
+        def answer(**given):
+            found = estimate(**given)
+            matrix = found.moment() + scale * torch.eye(6, device="cpu", dtype=torch.float64)
+            values, vectors = descending_eigh(matrix)
+            return dataclasses.replace(found, eigenvalues=values, vectors=vectors)
+
+        return answer
+
+    original = job.Context.estimator
+    monkeypatch.setattr(job.Context, "estimator", with_all_pairs)
+    found = measure("nad", **options)
+    assert found.arrays["eigenvalues"].shape == (3,)
+    for name in ("eigenvalues", "null-eigenvalues"):
+        np.testing.assert_allclose(found.arrays[name], expected.arrays[name], rtol=1e-9)
+    for name, quantity in expected.quantities.items():
+        assert found.quantities[name].value == pytest.approx(quantity.value, rel=1e-9)
+    scale = 1.0
+    with pytest.raises(penchant.Error, match="found 6 eigenvalues above zero of the moment of 3"):
+        measure("nad", **options)

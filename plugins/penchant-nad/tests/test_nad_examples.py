@@ -3,9 +3,9 @@
 import tomllib
 from pathlib import Path
 
-import penchant
 import penchant_testing as testing
 import pytest
+from penchant_testing.builders import run_unreported
 
 FOLDER = Path(__file__).parents[3] / "examples" / "nad"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -106,6 +106,6 @@ def test_example_runs_small(path, tmp_path, monkeypatch):
         raw["datasets"] = [
             {"name": "import", "factory": "nad_test_images:grey", "label": "cifar10"}
         ]
-    run = penchant.run(raw, out=tmp_path)
+    run = run_unreported(raw, tmp_path)
     found = [(result.status, result.error) for result in run.results()]
     assert found and set(found) == {("done", None)}

@@ -9,7 +9,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_nad.shared.bases import nad_basis
-from penchant_nad.shared.carriers import (
+from penchant_nad.shared.image_trainings import (
     carriers_needed,
     flip_matrix,
     flipped,

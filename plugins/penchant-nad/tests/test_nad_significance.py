@@ -9,10 +9,10 @@ import penchant
 import penchant_testing as testing
 import pytest
 import torch
-from penchant_nad.nad import preferred
-from penchant_nad.pooling_theory.resampled_ranks import rank_correlation_stderr
-from penchant_nad.shared import accuracies
-from penchant_nad.shared.deviations import largest_deviation
+from penchant_nad.nad import probe
+from penchant_nad.pooling_theory.probe import rank_correlation_stderr
+from penchant_nad.shared import image_trainings
+from penchant_nad.shared.rank_correlations import largest_deviation
 from penchant_numerics.inputs import isotropic_spectra
 from penchant_numerics.statistics import binomial_stderr
 from scipy.stats import spearmanr
@@ -130,7 +130,7 @@ def test_flipped_and_poisoned_accuracies_are_compared_in_pairs():
 
 def test_the_null_of_an_accuracy_is_the_commonest_class():
     labels = torch.tensor([0, 0, 0, 1, 2], device="cpu")
-    assert accuracies.commonest_class(labels) == pytest.approx(0.6)
+    assert image_trainings.commonest_class(labels) == pytest.approx(0.6)
 
 
 # ---- directions
@@ -142,21 +142,21 @@ def test_isotropic_spectra_have_no_preferred_direction():
     found = 0
     for _ in range(40):
         spectra = isotropic_spectra(norms, 30, generator=stream, draws=21)
-        found += preferred.count_above(spectra[0].numpy(), preferred.limits(spectra[1:])) > 0
+        found += probe.count_above(spectra[0].numpy(), probe.isotropic_limits(spectra[1:])) > 0
     assert found <= 3, "1 % of the first eigenvalues, one-sided 0.5 %"
 
 
 def test_directions_count_up_to_the_first_that_is_not_above_its_limit():
     values = np.array([[9.0, 4.0, 1.0, 0.9], [2.0, 4.0, 3.0, 1.0]])
-    found = preferred.count_above(values, np.array([3.0, 2.0, 1.0, 0.5]))
+    found = probe.count_above(values, np.array([3.0, 2.0, 1.0, 0.5]))
     assert found.tolist() == [2, 0]
 
 
 def test_one_input_has_no_direction_above_the_null():
     null = torch.full((20, 1), 0.3, device="cpu", dtype=torch.float64)
     value = null[0] * (1 + 1e-15)
-    assert preferred.count_above(value.numpy(), preferred.limits(null)) == 0
-    assert preferred.first_p_value(value, null) == 1
+    assert probe.count_above(value.numpy(), probe.isotropic_limits(null)) == 0
+    assert probe.first_p_value(value, null) == 1
 
 
 def test_the_error_of_the_count_is_its_spread():
@@ -170,8 +170,8 @@ def test_the_error_of_the_count_is_its_spread():
     values, errors = [], []
     for seed in range(60):
         own = truth + stderr * random.standard_normal(3)
-        values.append(preferred.count_above(own, limits))
-        errors.append(preferred.count_stderr(own, stderr, limits, generator=generator(seed)))
+        values.append(probe.count_above(own, limits))
+        errors.append(probe.count_stderr(own, stderr, limits, generator=generator(seed)))
     assert 0.5 < np.mean(errors) / np.std(values, ddof=1) < 2
 
 

@@ -49,14 +49,14 @@ def made(monkeypatch):
     return found
 
 
-def run(name, out, **changes):
+def run(name, **changes):
     options = {**CASES[name][0], "training": STEPS, **SETTINGS, **changes}
-    return penchant.measure(name, architecture=TINY, out=out, **options)
+    return penchant.measure(name, architecture=TINY, **options)
 
 
-def on_device(name, out, **changes):
+def on_device(name, **changes):
     with testing.emulated_device() as counts:
-        result = run(name, out, device="emulated", **changes)
+        result = run(name, device="emulated", **changes)
     return result, counts
 
 
@@ -67,27 +67,27 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_stacks_give_the_numbers_of_single_trainings(name, made, tmp_path):
-    alone = run(name, tmp_path / "cpu")
+def test_stacks_give_the_numbers_of_single_trainings(name, made):
+    alone = run(name)
     assert not made
-    together, _ = on_device(name, tmp_path / "device")
+    together, _ = on_device(name)
     assert made == CASES[name][1]
     assert_close(together, alone)
     assert together.warnings == alone.warnings
 
 
-def test_a_swept_learning_rate_is_searched_for_every_training_by_itself(made, tmp_path):
+def test_a_swept_learning_rate_is_searched_for_every_training_by_itself(made):
     swept = {**STEPS, "learning_rates": [0.01, 0.1]}
-    alone = run("flipped-accuracy", tmp_path / "cpu", training=swept)
-    together, _ = on_device("flipped-accuracy", tmp_path / "device", training=swept)
+    alone = run("flipped-accuracy", training=swept)
+    together, _ = on_device("flipped-accuracy", training=swept)
     assert not made
     assert_close(together, alone)
     assert "learning rate" in together.conventions
 
 
-def test_losses_are_read_every_so_often(tmp_path):
+def test_losses_are_read_every_so_often():
     steps = {**STEPS, "steps": 8}
     options = {"train_sizes": None}
-    _, few = on_device("directional-accuracy", tmp_path / "few", **options)
-    _, many = on_device("directional-accuracy", tmp_path / "many", training=steps, **options)
+    _, few = on_device("directional-accuracy", **options)
+    _, many = on_device("directional-accuracy", training=steps, **options)
     assert many.waits == few.waits  # 2 steps, or 8

@@ -8,9 +8,9 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_nad.dipole.lemma_2 import Dipole, lemma_bound, tightness
-from penchant_nad.nad_agreement.random_subspaces import mean_overlap_spread, overlap_spreads
+from penchant_nad.nad_agreement.probe import mean_overlap_spread, overlap_spreads
 from penchant_nad.pooling_theory import pooling
-from penchant_nad.shared import deviations
+from penchant_nad.shared import rank_correlations
 from penchant_numerics.inputs import rotated_corr_of_means as rotated_corr
 from penchant_numerics.inputs.correlation import corr_of_means as corr
 from penchant_numerics.inputs.pooling_filters import taps as taps_of
@@ -131,16 +131,16 @@ def test_the_null_of_the_largest_deviation_is_that_of_normal_numbers(two_sided):
     centre = (grid[1:] + grid[:-1]) / 2
     mean = float((centre * density).sum())
     spread = math.sqrt(float(((centre - mean) ** 2 * density).sum()))
-    found = deviations.largest_deviation(
+    found = rank_correlations.largest_deviation(
         np.zeros(count), generator=generator(0), two_sided=two_sided
     )
-    assert abs(found["null"] - mean) < 4 * spread / math.sqrt(deviations.DRAWS)
+    assert abs(found["null"] - mean) < 4 * spread / math.sqrt(rank_correlations.DRAWS)
     assert found["null_spread"] == pytest.approx(spread, rel=0.1)
 
 
 def test_a_large_deviation_is_certain_to_one_standard_error():
     scores = np.array([0.0, 40.0, 1.0])
-    found = deviations.largest_deviation(scores, generator=generator(0), two_sided=True)
+    found = rank_correlations.largest_deviation(scores, generator=generator(0), two_sided=True)
     assert found["value"] == 40 and found["stderr"] == pytest.approx(1, abs=0.1)
 
 

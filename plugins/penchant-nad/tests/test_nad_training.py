@@ -6,7 +6,7 @@ import numpy as np
 import penchant
 import penchant_testing as testing
 import pytest
-from penchant_nad.directional_accuracy.first_passage import steps_to_loss
+from penchant_nad.directional_accuracy.probe import steps_to_loss
 
 SMALL = {"shape": (1, 6, 6), "train": 64, "test": 64, "training": {"epochs": 2}}
 

@@ -14,6 +14,8 @@ from penchant_ray.declarations import Ray
 from penchant_ray.executors import ray as engine
 from penchant_ray.executors import tasks
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 test_conforms = testing.conformance("penchant-ray", small={"ray": {}})
 
 

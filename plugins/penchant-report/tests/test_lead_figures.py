@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from penchant.results.result import Result
 from penchant_nad.directional_accuracy import figures as directional_accuracy
 from penchant_nad.nad import figures as nad_figures
-from penchant_nad.nad.direction_words import described
+from penchant_nad.nad.figures import described
 from penchant_report.answer_section import answer_values
 from penchant_report.answers import Entry, answers
 from penchant_report.figures import headline_of

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 FEW = {"samples": 60, "groups": 3, "shuffles": 3, "neighbours": 2}
 
 

@@ -11,8 +11,8 @@ import torch
 from penchant_numerics.layers.kernel_alignment import cka as dense_cka
 from penchant_numerics.statistics import random_rotation
 from penchant_representations.representation_similarity import gram_similarity
+from penchant_representations.representation_similarity.gram_similarity import Comparison
 from penchant_representations.representation_similarity.layer_grams import layer_grams, layer_names
-from penchant_representations.representation_similarity.minibatches import Comparison
 from torch import nn
 
 N = 40

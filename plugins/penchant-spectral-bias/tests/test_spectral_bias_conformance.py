@@ -154,6 +154,8 @@ CLAIMS = {
     ],
     "kernel-spectrum": {
         **RUNS["kernel-spectrum"],
+        # of 60 samples, so that choices hardly overlap
+        "samples": 8,
         "trainings": 3,
         "eval_every": 5,
         "training": {**ADAM, "steps": 60},

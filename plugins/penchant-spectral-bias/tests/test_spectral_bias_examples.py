@@ -4,9 +4,9 @@ import os
 import tomllib
 from pathlib import Path
 
-import penchant
 import penchant_testing as testing
 import pytest
+from penchant_testing.builders import run_unreported
 
 FOLDER = Path(__file__).parents[3] / "examples" / "spectral_bias"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -83,7 +83,7 @@ def test_example_runs_small(path, tmp_path):
         pytest.skip("PENCHANT_DATA names no folder with its dataset")
     if path.stem == "fig_a_12":
         raw["probes"][0]["training"] = {"epochs": 1}
-    run = penchant.run(reduced(raw), out=tmp_path)
+    run = run_unreported(reduced(raw), tmp_path)
     expected = len(raw["probes"]) * len(raw["architectures"])
     found = [(result.status, result.error) for result in run.results()]
     assert found == [("done", None)] * expected

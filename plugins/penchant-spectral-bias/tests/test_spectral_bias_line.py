@@ -7,7 +7,7 @@ import pytest
 import torch
 from penchant_spectral_bias.exact_spectrum.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.shared import piecewise_linear as line
-from penchant_spectral_bias.shared.decay import decay_exponent, in_windows
+from penchant_spectral_bias.shared.band_spectra import decay_exponent, in_windows
 from penchant_spectral_bias.shared.spectral_norms import lipschitz_bounds, spectral_norms
 from penchant_testing import strict_devices
 from scipy import integrate, special

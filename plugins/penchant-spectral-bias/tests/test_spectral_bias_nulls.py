@@ -14,9 +14,9 @@ from penchant_spectral_bias.kernel_spectrum import probe as kernel_spectrum
 from penchant_spectral_bias.kernel_spectrum.gaussian_kernel import grid_eigenvectors, grid_slope
 from penchant_spectral_bias.manifold_accuracy.probe import _accuracy_quantities
 from penchant_spectral_bias.manifold_accuracy.radial_spectrum import radial_spectrum, rounding_floor
-from penchant_spectral_bias.noise_on_manifold.matched_clouds import matched_plane, normal_cloud
-from penchant_spectral_bias.shared.controls import against_control, in_steps
-from penchant_spectral_bias.shared.decay import decay_exponent
+from penchant_spectral_bias.noise_on_manifold.probe import matched_plane, normal_cloud
+from penchant_spectral_bias.shared.band_spectra import decay_exponent
+from penchant_spectral_bias.shared.waves import against_control, in_steps
 from scipy import stats
 from torch import nn
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 from penchant_numerics.statistics import statistics
-from penchant_spectral_bias.class_paths import shared_ends
-from penchant_spectral_bias.shared import resolution
-from penchant_spectral_bias.shared.learnt_share import first_fit, learnt_share, mean_over_training
-from penchant_spectral_bias.shared.rank_order import rank_order
+from penchant_spectral_bias.class_paths import probe
+from penchant_spectral_bias.shared.band_spectra import first_fit, learnt_share, mean_over_training
+from penchant_spectral_bias.shared.rank_order import mean_with_resolution, rank_order
 from scipy import stats
 
 HOST = {"device": "cpu", "dtype": torch.float64}
@@ -100,13 +99,13 @@ def test_what_has_no_ranks_has_no_order(values):
 
 
 def test_resolution_is_seen_where_all_numbers_are_equal():
-    assert resolution.mean_and_stderr([80.0] * 3, 10.0) == (80.0, pytest.approx(10 / 6))
-    assert resolution.mean_and_stderr([80.0], 10.0) == (80.0, None)
+    assert mean_with_resolution([80.0] * 3, 10.0) == (80.0, pytest.approx(10 / 6))
+    assert mean_with_resolution([80.0], 10.0) == (80.0, None)
 
 
 def test_resolution_error_is_the_spread_of_rounded_means():
     exact = 100 + 4 * np.random.default_rng(0).standard_normal((4000, 5))
-    found = [resolution.mean_and_stderr(row, 10.0) for row in 10 * np.round(exact / 10)]
+    found = [mean_with_resolution(row, 10.0) for row in 10 * np.round(exact / 10)]
     means, errors = np.array(found).T
     assert errors.mean() == pytest.approx(means.std(), rel=0.3)
 
@@ -141,7 +140,7 @@ def test_error_over_shared_ends_is_the_spread_over_draws_of_ends():
     for seed in range(300):
         bad = np.random.default_rng(seed).uniform(size=12) < 0.3
         ends = pairs_of(12)
-        found.append(shared_ends.share_and_stderr(~bad[ends].any(1), ends))
+        found.append(probe.share_and_stderr(~bad[ends].any(1), ends))
     shares, errors = np.array(found).T
     spread = shares.std()
     naive = statistics.binomial_stderr(float(shares.mean()), len(pairs_of(12)))
@@ -149,5 +148,5 @@ def test_error_over_shared_ends_is_the_spread_over_draws_of_ends():
 
 
 def test_certain_shares_have_the_error_of_half_a_pair():
-    share, stderr = shared_ends.share_and_stderr(np.ones(10, dtype=bool), pairs_of(5))
+    share, stderr = probe.share_and_stderr(np.ones(10, dtype=bool), pairs_of(5))
     assert share == 1.0 and stderr == pytest.approx(statistics.binomial_stderr(1.0, 10))

@@ -6,7 +6,7 @@ import penchant
 import pytest
 import torch
 from penchant_spectral_bias.exact_spectrum import polygons
-from penchant_spectral_bias.shared.decay import decay_exponent
+from penchant_spectral_bias.shared.band_spectra import decay_exponent
 from penchant_spectral_bias.shared.piecewise_linear import chain_of
 from torch import nn
 

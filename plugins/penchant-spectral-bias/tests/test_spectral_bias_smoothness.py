@@ -5,10 +5,7 @@ import math
 import pytest
 import torch
 from penchant_spectral_bias.kernel_spectrum import gaussian_kernel as kernel
-from penchant_spectral_bias.manifold_accuracy.nearest_neighbours import (
-    neighbour_accuracy,
-    neighbour_probability,
-)
+from penchant_spectral_bias.manifold_accuracy.probe import neighbour_accuracy, neighbour_probability
 from penchant_spectral_bias.manifold_accuracy.radial_spectrum import radial_spectrum
 
 HOST = {"device": "cpu", "dtype": torch.float64}

@@ -6,12 +6,7 @@ import pytest
 import torch
 from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import tangent_kernel
-from penchant_tangent.parameter_directions.parameter_steps import (
-    Moved,
-    root_mean,
-    singular_directions,
-)
-from penchant_tangent.parameter_directions.probe import run
+from penchant_tangent.parameter_directions.probe import Moved, root_mean, run, singular_directions
 from penchant_tangent.shared.supernat import positive_part
 from torch import nn
 

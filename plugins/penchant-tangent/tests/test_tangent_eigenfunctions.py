@@ -11,8 +11,12 @@ from penchant_numerics.curvature import loss_function
 from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import tangent_kernel
 from penchant_tangent.shared.mean_rank_correlation import mean_rank_correlation
-from penchant_tangent.tangent_eigenfunctions.learning_speeds import learning_speeds
-from penchant_tangent.tangent_eigenfunctions.probe import label_share, random_label_share, run
+from penchant_tangent.tangent_eigenfunctions.probe import (
+    label_share,
+    learning_speeds,
+    random_label_share,
+    run,
+)
 from scipy import stats
 from torch import nn
 

@@ -4,9 +4,9 @@ import os
 import tomllib
 from pathlib import Path
 
-import penchant
 import penchant_testing as testing
 import pytest
+from penchant_testing.builders import run_unreported
 
 FOLDER = Path(__file__).parents[3] / "examples" / "tangent"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -89,6 +89,6 @@ def test_example_runs_small(path, tmp_path):
     lacking = [entry["name"] for entry in raw.get("datasets", []) if not is_here(entry["name"])]
     if lacking:
         pytest.skip(f"PENCHANT_DATA names no folder with {lacking[0]}")
-    run = penchant.run(raw, out=tmp_path)
+    run = run_unreported(raw, tmp_path)
     found = [(result.status, result.error) for result in run.results()]
     assert found == [("done", None)]

@@ -7,7 +7,14 @@ import pytest
 import torch
 from penchant_numerics.layers import centre, layer_kernels
 from penchant_numerics.layers.kernel_alignment import cka
-from penchant_tangent.shared.kernel_samples import sampled
+from penchant_tangent.shared.kernel_samples import (
+    alignment,
+    centred_targets,
+    expected_alignment,
+    permuted,
+    sampled,
+    targets_of,
+)
 from penchant_tangent.shared.kernel_summary import (
     among,
     even_spectrum,
@@ -15,13 +22,6 @@ from penchant_tangent.shared.kernel_summary import (
     summarise_layers,
     summary_stderr,
     time_constants,
-)
-from penchant_tangent.shared.label_alignment import (
-    alignment,
-    centred_targets,
-    expected_alignment,
-    permuted,
-    targets_of,
 )
 from penchant_tangent.tangent_kernel import probe as tangent_kernel
 from penchant_tangent.tangent_kernel.probe import run

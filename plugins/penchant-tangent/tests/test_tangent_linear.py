@@ -6,7 +6,7 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_tangent.capacity import probe as capacity
-from penchant_tangent.capacity.norm_capacity import ball, optimal_rescaling, random_features
+from penchant_tangent.capacity.probe import ball, optimal_rescaling, random_features
 from penchant_tangent.shared.supernat import (
     descend,
     noisy_problem,

@@ -6,8 +6,7 @@ import pytest
 import torch
 from penchant_numerics.data import Samples
 from penchant_tangent.shared.training_samples import with_random_labels
-from penchant_tangent.tangent_training.probe import kernel_numbers
-from penchant_tangent.tangent_training.sequence_answers import independent_answers
+from penchant_tangent.tangent_training.probe import independent_answers, kernel_numbers
 from torch import nn
 from torch.nn import functional
 

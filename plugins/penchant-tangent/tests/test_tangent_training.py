@@ -6,13 +6,17 @@ import penchant_testing as testing
 import pytest
 import torch
 from penchant_numerics.layers import layer_kernels
-from penchant_tangent.shared.kernel_samples import sampled, targets
+from penchant_tangent.shared.kernel_samples import (
+    alignment,
+    expected_alignment,
+    permuted,
+    sampled,
+    targets,
+)
 from penchant_tangent.shared.kernel_summary import summarise
-from penchant_tangent.shared.label_alignment import alignment, expected_alignment, permuted
 from penchant_tangent.shared.training_samples import mixture, with_random_labels
 from penchant_tangent.tangent_training import probe as tangent_training
-from penchant_tangent.tangent_training.log_steps import log_steps
-from penchant_tangent.tangent_training.probe import run
+from penchant_tangent.tangent_training.probe import log_steps, run
 
 FEW = {"steps": 9, "batch": 16, "learning_rate": 0.1}
 

@@ -6,6 +6,8 @@ import penchant
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 ASKED = {
     "architectures": [{"name": "perceptron", "width": 4}],
     "datasets": [{"name": "two-blobs"}],

@@ -13,6 +13,8 @@ from penchant_testing.builders import experiment
 from penchant_testing.on_device import check_on_device
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 NAD = {"architecture": "mlp:widths=[4]", "shape": [3], "networks": 12}
 FINE = torch.finfo(torch.float32).eps
 

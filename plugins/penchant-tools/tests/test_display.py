@@ -58,9 +58,8 @@ def test_every_event_is_a_line_of_json(invoke, tmp_path):
 
 def test_a_grid_has_one_line_for_each_job_and_the_report_last(invoke):
     done = invoke("--seed", "0", "--seed", "1")
-    (report,) = done.stdout.splitlines()
-    assert report.endswith("report.html")
-    first, *jobs = done.stderr.splitlines()
+    first, *jobs, report = done.output.splitlines()
+    assert report.endswith("report.html") and done.stdout.endswith(f"{report}\n")
     assert "2 jobs, 0 already done" in first and len(jobs) == 2
     clock = r"  \d\d:\d\d:\d\d done   \[{}/2\] output-spread-perceptron-two-blobs-s\d-[0-9a-f]{{8}}  [\d.]+ s"
     for number, line in enumerate(jobs, 1):

@@ -294,6 +294,23 @@ def test_a_limit_that_is_reached_in_a_callback_of_a_reference_is_raised_after_it
         _work_until(lambda: False)
 
 
+def test_a_limit_that_is_reached_while_what_has_a_destructor_is_made_is_raised_after_it():
+    reached, ended = [], []
+
+    class Half:
+        def __init__(self):
+            _work_until(lambda: reached)
+            self.whole = True
+
+        def __del__(self):
+            ended.append(self.whole)
+
+    with pytest.raises(LongEnoughError), _processor_limit(0.05, reached):
+        Half()
+        assert ended == [True]  # what was begun is whole, and nothing was raised
+        _work_until(lambda: False)
+
+
 def _work_until(ended):
     began = time.process_time()
     while not ended() and time.process_time() - began < 10:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from penchant import cli
 from penchant.experiments.experiment import build
-from penchant.experiments.typed_text import apply, parse_component
+from penchant.experiments.typed_text import parse_component
 from penchant.plugins import discovery
 from penchant_tools import completion
 from penchant_tools.explain import explain, explanation
@@ -31,12 +31,11 @@ def _example(text):
     return re.search(r"^Example:\n  (penchant .*)$", text, re.M).group(1)
 
 
-def _built(raw, where, folder, without, *, sets=(), **settings):
+def _built(request, without, *, sets=(), **settings):
     """Instead of running an experiment: validate all of it, down to its jobs."""
-    for text in sets:
-        raw = apply(raw, text)
     given = {key: settings[key] for key in ("executor", "workers") if settings.get(key)}
-    assert build({**raw, **given}, PLUGINS, where).jobs("cpu")
+    request = request.changed(sets).with_settings(given)
+    assert build(request.raw, PLUGINS, request.where).jobs("cpu")
 
 
 def _check(command, monkeypatch):

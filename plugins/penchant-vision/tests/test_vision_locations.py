@@ -13,6 +13,8 @@ import pytest
 from penchant_vision.declarations import CelebA, Cifar2, Cifar10, Digits, Mnist, StackedMnist
 from penchant_vision.files.locations import IDX_NAMES
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 
 def write_idx(folder, *, compressed=False, brightness=1):
     folder.mkdir(parents=True)

@@ -13,7 +13,10 @@ EXPERIMENT = {
     "executor": "serial",
     "figures": False,
 }
-pytestmark = pytest.mark.filterwarnings("ignore")  # W&B's own
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # W&B's own
+    pytest.mark.usefixtures("without_report"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from penchant_weights.weight_spectra.weight_difference import Base, random_direc
 from safetensors.torch import save_file
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("without_report")
+
 
 def normal(*shape, seed=0):
     generator = torch.Generator("cpu").manual_seed(seed)

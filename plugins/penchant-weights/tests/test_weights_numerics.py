@@ -9,13 +9,15 @@ import pytest
 import scipy.integrate
 import scipy.stats
 import torch
-from penchant_weights.weight_spectra import marchenko_pastur
 from penchant_weights.weight_spectra import probe as weight_spectra
+from penchant_weights.weight_spectra import weight_spectrum
 from penchant_weights.weight_spectra.stored_tensors import stored_tensors
 from penchant_weights.weight_spectra.tail_exponent import _exponent, _vuong, tail
 from penchant_weights.weight_spectra.weight_spectrum import as_matrix, shuffled, spectrum
 from safetensors.torch import save_file
 from torch import nn
+
+pytestmark = pytest.mark.usefixtures("without_report")
 
 
 def normal(*shape, seed=0, std=1.0):
@@ -34,11 +36,11 @@ def density(x, c, v):
 @pytest.mark.parametrize(("rows", "columns"), [(300, 100), (100, 300), (120, 100)])
 def test_the_law_is_the_integral_of_its_density(rows, columns):
     c, v = min(rows, columns) / max(rows, columns), 0.7
-    low, high = marchenko_pastur.edges(rows, columns, v)
+    low, high = weight_spectrum.edges(rows, columns, v)
     for share in (0.1, 0.5, 0.95):
         x = low + share * (high - low)
         expected, _ = scipy.integrate.quad(density, low, x, args=(c, v))
-        found = marchenko_pastur.distribution(np.array([x]), rows, columns, v)
+        found = weight_spectrum.distribution(np.array([x]), rows, columns, v)
         assert found[0] == pytest.approx(expected, abs=1e-6)
 
 
@@ -46,7 +48,7 @@ def test_a_square_matrix_has_the_quarter_circle():
     # singular values of a square matrix: density sqrt(4 - s^2) / pi on [0, 2]
     for s in (0.2, 1.0, 1.9):
         expected = (s * np.sqrt(4 - s**2) / 2 + 2 * np.arcsin(s / 2)) / np.pi
-        found = marchenko_pastur.distribution(np.array([s**2]), 50, 50, 1.0)
+        found = weight_spectrum.distribution(np.array([s**2]), 50, 50, 1.0)
         assert found[0] == pytest.approx(expected, abs=1e-4)
 
 
@@ -55,13 +57,13 @@ def test_random_matrices_follow_the_law_and_exceed_its_edge_in_one_of_a_hundred(
     for seed in range(400):
         sigma = torch.linalg.svdvals(normal(60, 40, seed=seed)).numpy()
         eigenvalues = sigma**2 / 60
-        distances.append(marchenko_pastur.distance(eigenvalues, 60, 40, 1.0))
-        above += eigenvalues[0] > marchenko_pastur.largest_by_chance(60, 40, 1.0)
+        distances.append(weight_spectrum.distance(eigenvalues, 60, 40, 1.0))
+        above += eigenvalues[0] > weight_spectrum.largest_by_chance(60, 40, 1.0)
     # in proportion to 1 / size, where independent values would have its root
     larger = []
     for seed in range(30):
         sigma = torch.linalg.svdvals(normal(240, 160, seed=seed)).numpy()
-        larger.append(marchenko_pastur.distance(sigma**2 / 240, 240, 160, 1.0))
+        larger.append(weight_spectrum.distance(sigma**2 / 240, 240, 160, 1.0))
     assert 3 < np.mean(distances) / np.mean(larger) < 5
     assert 0 <= above <= 11  # 4 expected; more than 11 has a probability of 0.001
 
@@ -132,7 +134,7 @@ def test_a_spectrum_is_that_of_numpy():
     np.testing.assert_allclose(found.singular_values, sigma, rtol=1e-10)
     assert found.values["stable-rank"] == pytest.approx((sigma**2).sum() / sigma[0] ** 2)
     v = float((weight**2).mean())
-    test = scipy.stats.kstest(sigma**2 / 36, lambda x: marchenko_pastur.distribution(x, 30, 36, v))
+    test = scipy.stats.kstest(sigma**2 / 36, lambda x: weight_spectrum.distribution(x, 30, 36, v))
     assert found.values["mp-distance"] == pytest.approx(test.statistic, abs=1e-12)
 
 

@@ -118,6 +118,7 @@ def test_escapes_in_texts_do_not_reach_the_terminal(tmp_path, install, command):
     assert "\\x1b[31mred" in done.stderr
 
 
+@pytest.mark.usefixtures("with_report")
 def test_surrogates_reach_the_report_and_nobody_dies(tmp_path, install):
     install("sleeps")
     raw = {"probes": [{"name": "sleeps", "text": "bad \udce9 name"}], "executor": "serial"}
@@ -126,6 +127,7 @@ def test_surrogates_reach_the_report_and_nobody_dies(tmp_path, install):
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+@pytest.mark.usefixtures("with_report")
 def test_a_folder_whose_name_is_no_text_has_a_report(tmp_path):
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     assert penchant.run(EXAMPLE, out=folder).done

@@ -137,7 +137,7 @@ def test_the_server_of_workers_ignores_ctrl_c_from_its_first_moment(tmp_path, co
         "import signal\n"
         "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
     )
-    done = command(script, script=True)
+    done = command(script, script=True, server=True)
     assert done.stdout.split() == ["1", "True"], done.stderr
 
 

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from penchant import cli
 from penchant.execution.queue import locks
 
+pytestmark = pytest.mark.usefixtures("with_report")  # it is told there, too
+
 
 @pytest.fixture
 def unlucky(tmp_path, install):

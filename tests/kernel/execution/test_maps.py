@@ -99,7 +99,7 @@ def published(queue, context, *items, function=double, keys=(), architecture=Non
 
 def opened(queue, context):
     """The map that is published, as another worker sees it."""
-    job = context._job
+    job = context.runtime.job
     (found,) = Maps(queue, {job.id: job}).published()
     return found
 

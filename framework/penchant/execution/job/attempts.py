@@ -3,8 +3,6 @@
 `result.json` is written last and is the truth; figures come after it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys
@@ -23,6 +21,7 @@ from penchant.execution.job.context import Context
 from penchant.execution.job.diagnosis import explained
 from penchant.execution.job.environment import isolated, peak_memory, recorded_policy
 from penchant.execution.job.fitting import check_fit, mistakes, naming_unselected
+from penchant.execution.job.own_networks import OwnNetworks
 from penchant.execution.queue.limits import time_limit
 from penchant.experiments.jobs import Job
 from penchant.plugins.discovery import load_only
@@ -44,7 +43,7 @@ def run_job(context: Context, *, note: str = "", listeners: tuple[EntryPoint, ..
     The result begins with a note, if there is one. Listeners are plugins that get it.
     """
     began = time.perf_counter()
-    job, folder = context._job, context._folder
+    job, folder = context.runtime.job, context.runtime.folder
     stored = JobFolder.of(folder, job.id)
     if note:
         context.warn(note)
@@ -87,7 +86,7 @@ def run_job(context: Context, *, note: str = "", listeners: tuple[EntryPoint, ..
 
 def _measured(context: Context, folder: Path) -> tuple[Result, Failure | None, ResultRecord]:
     """The result of the probe, or why it failed; and what else the record holds."""
-    job, device = context._job, context.device
+    job, device = context.runtime.job, context.device
     settings = job.settings
     try:
         with (
@@ -188,7 +187,7 @@ def _by_state(measure: Measure, context: Context) -> Result:
     tell = context.progress(len(context.steps), "states")
     results: list[Result] = []
     for state in range(len(context.steps)):
-        narrower = context._in(attrs.evolve(context._scope, state=state))
+        narrower = context.of(context.runtime.in_scope(state=state))
         result = measure(narrower.options, narrower)
         if not isinstance(result, Result):
             return result
@@ -207,14 +206,15 @@ def _inputs(context: Context) -> ResultRecord:
 def _accuracy(job: Job, context: Context) -> ResultRecord:
     """How often the user's own network is right on its training samples; warns where it is not."""
     own = job.architecture
-    if own is None or context.network_kind == "fresh" or not context.has("dataset"):
+    own_networks = OwnNetworks(context.runtime)
+    if own is None or own_networks.kind == "fresh" or not context.has("dataset"):
         return {}
     # One output of several tells no class.
     if not context.data.classes or getattr(own.component, "unit", None) is not None:
         return {}
     from penchant.execution.job.chance import accuracy_of
 
-    accuracy = accuracy_of(context._last_own_state(), context.data.train)
+    accuracy = accuracy_of(own_networks.last(context.network), context.data.train)
     if accuracy is None:
         return {}
     if accuracy.warning:

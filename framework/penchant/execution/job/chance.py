@@ -1,7 +1,5 @@
 """What a trained network is judged by: its error on samples, and what guessing would give."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

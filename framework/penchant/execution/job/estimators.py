@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penchant.components.component import Estimator
-from penchant.components.roles import Role
+from penchant.components.roles import Role, role_of
+from penchant.errors import Error, suggestion
 from penchant.experiments.jobs import BoundComponent
 
 if TYPE_CHECKING:
@@ -38,8 +39,24 @@ class BoundEstimator(Generic[T]):
         context = self._context
         answer = self._function(self.options, context, *arguments, **keywords)
         self._role.check(answer, self.name)
-        for text in getattr(answer, "warnings", ()):
-            context.warn(f"{self._prefix}{text}")
-        for name, text in dict(getattr(answer, "conventions", {})).items():
-            context.conventions[f"{self._prefix}{name}"] = text
+        warnings = getattr(answer, "warnings", ())
+        conventions = dict(getattr(answer, "conventions", {}))
+        context.runtime.notes.add(warnings, conventions, self._prefix)
         return answer
+
+
+def bound_estimators(context: Context, role: str) -> tuple[BoundEstimator[Any], ...]:
+    """The estimators that the experiment chose for the role of this name."""
+    probe = context.runtime.job.probe
+    if role not in probe.estimators:
+        near = suggestion(role, probe.estimators)
+        raise Error(f"the probe {probe.component.name!r} has no role {role!r}{near}")
+    chosen = probe.estimators[role]
+    bound = []
+    for number, estimator in enumerate(chosen):
+        # Its own scope: `context.options` are the estimator's while its code runs.
+        own = context.of(context.runtime.in_scope(owner=(role, number)))
+        known = role_of(estimator.component)
+        assert known is not None  # an estimator without a role is refused
+        bound.append(BoundEstimator(estimator, own, known, several=len(chosen) > 1))
+    return tuple(bound)

@@ -1,7 +1,5 @@
 """Has anybody written to these tensors? torch's own counts, and digests of their content."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

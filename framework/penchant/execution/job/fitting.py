@@ -1,7 +1,5 @@
 """Does a probe fit what it is given, and does its result fit what it declares?"""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which GPUs torch uses here, and why it cannot use one: a sentence for each reason."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -23,6 +23,7 @@ from penchant.results.job_folder import JobFolder
 if TYPE_CHECKING:
     import numpy as np
     from penchant.execution.job.context import Context
+    from penchant.execution.job.runtime import Runtime
     from penchant.execution.workers.engines import SentMap
 
 Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"  # as a shard's file holds its answer
@@ -41,26 +42,56 @@ class Map:
     shared: Arrays = attrs.field(factory=dict)  # what all shards share
     digest: str = ""  # a hash of that; empty without any
 
+    @classmethod
+    def of(
+        cls,
+        context: Context,
+        function: Callable[..., Any],
+        items: Sequence[Any] | None,
+        *,
+        networks: int | range | None,
+        shard_size: int,
+        shared: Mapping[str, Any] | None,
+    ) -> Map:
+        """The next map of a job; see `Context.map`."""
+        if (items is None) == (networks is None):
+            raise Error("context.map takes either items or networks")
+        if networks is not None:
+            items = ranges(networks, shard_size)
+        assert items is not None
+        arrays, digest = shared_arrays(shared)
+        # Numbered through all maps of the job.
+        maps = context.runtime.maps
+        first = sum(maps)
+        maps.append(len(items))
+        items = [json_like(item, function) for item in items]
+        return cls(context, function, items, first, arrays, digest)
+
+    @property
+    def runtime(self) -> Runtime:
+        """How its job runs."""
+        return self.context.runtime
+
     @functools.cached_property
     def _identity(self) -> list[str]:
         """What all shards of this map have in common, and no others have."""
-        scope = self.context._scope
+        scope = self.runtime.scope
         name = f"{self.function.__module__}:{self.function.__qualname__}"
         # An architecture may hold arrays, whose text is cut; its options go in by content.
         replaced = scope.architecture
         network = "" if replaced is None else f"{replaced.name} {plain(replaced.options())}"
         rest = repr(attrs.evolve(scope, architecture=None))
-        return [self.context._job.key, name, rest, network, self.digest]
+        return [self.runtime.job.key, name, rest, network, self.digest]
 
     @property
     def job(self) -> str:
         """The id of its job."""
-        return self.context._job.id
+        return self.runtime.job.id
 
     @functools.cached_property
     def folder(self) -> Path:
         """Where the answers of shards are stored."""
-        return JobFolder.of(self.context._folder, self.context._job.id).shards
+        return JobFolder.of(self.runtime.folder, self.runtime.job.id).shards
 
     def path(self, shard: int) -> Path:
         """The file of a shard.
@@ -79,7 +110,7 @@ class Map:
     def missing(self) -> list[int]:
         """Shards still to be done."""
         every = range(len(self.items))
-        link = self.context._link
+        link = self.runtime.link
         stored = link.stored if link else {path.name for path in self.folder.glob("*.npz")}
         if not stored:
             return list(every)
@@ -89,17 +120,16 @@ class Map:
         """Do one shard; its answer has the same form whether it was done here or elsewhere."""
         import torch
 
-        context = self.context._for_shard()
         # A copy each: a shard that writes to it changes no other's numbers.
-        context.shared = {
-            name: torch.tensor(array, device="cpu").to(context.device)
+        shared = {
+            name: torch.tensor(array, device="cpu").to(self.runtime.device)
             for name, array in self.shared.items()
         }
+        runtime = self.runtime.in_shard(shared)
         # Every shard begins with the same flags, whatever the one before has set.
-        with policy(context._job.settings, context.device, context.warn):
-            answer = self.function(context, self.items[shard])
-        notes = {"warnings": context.warnings, "conventions": context.conventions}
-        return pack(answer, self.function, notes)
+        with policy(runtime.job.settings, runtime.device, runtime.notes.warn):
+            answer = self.function(self.context.of(runtime), self.items[shard])
+        return pack(answer, self.function, attrs.asdict(runtime.notes))
 
     def sent(self) -> SentMap | None:
         """The map as it is sent to other machines; None where an object of the user's prevents it.
@@ -110,13 +140,13 @@ class Map:
         from penchant.execution.workers.maps import encoded
 
         record = encoded(self)
-        return None if record is None else SentMap(self.context._job, record)
+        return None if record is None else SentMap(self.runtime.job, record)
 
     def answers(self, shards: Sequence[int]) -> Iterator[Arrays | None]:
         """Answers of shards, for an engine; the last is None where one raised: its job does it."""
         from penchant_numerics.device import limited_threads
 
-        link, job = self.context._link, self.context._job
+        link, job = self.runtime.link, self.runtime.job
         if link is not None:
             link.holder = f"{job.id} {self.first + shards[0]}"
         with limited_threads(job.settings.threads):
@@ -134,7 +164,7 @@ class Map:
         """Do one shard and store it."""
         arrays = self.run(shard)
         # The answer of a shard that maps itself is stored as a whole.
-        if not self.context._inside:
+        if not self.runtime.inside:
             self.write(shard, arrays)
         return arrays
 
@@ -154,8 +184,8 @@ class Map:
         """The answer of a shard that is stored; one that is damaged is computed again."""
         path = self.path(shard)
         try:
-            if self.context._link is not None:
-                self.context._link.fetch(path)
+            if self.runtime.link is not None:
+                self.runtime.link.fetch(path)
             arrays = read_arrays(path)
             # Whether it can be understood is found out while it can still be computed again.
             unpack(arrays)
@@ -174,24 +204,24 @@ class Pool(Protocol):
 
 def mapped(whole: Map) -> Iterator[dict[str, Any]]:
     """Yield the answers of all shards in order: those on disk are read, the others computed."""
-    context = whole.context
+    runtime = whole.runtime
     count = len(whole.items)
-    missing = list(range(count)) if context._inside else whole.missing()
+    missing = list(range(count)) if runtime.inside else whole.missing()
     computed: Iterator[Arrays] = map(whole.compute, missing)
-    if context._pool is not None and missing:
+    if runtime.pool is not None and missing:
         # The command starts workers for them.
-        context._tell("shards", 0, count)
-        computed = context._pool.map(whole, missing)
+        runtime.progress.tell("shards", 0, count)
+        computed = runtime.pool.map(whole, missing)
     waiting = set(missing)
     for shard in range(count):
         # One stored shard at a time is held in memory.
         arrays = next(computed) if shard in waiting else whole.stored(shard)
-        context._tell("shards", shard + 1, count)
+        # A map inside a shard is not what the job counts.
+        if not runtime.inside:
+            runtime.progress.tell("shards", shard + 1, count)
         # Notes of a stored shard count as if it had just been done.
         answer, notes = unpack(arrays)
-        context.conventions.update(notes["conventions"])
-        for warning in notes["warnings"]:
-            context.warn(warning)
+        runtime.notes.add(notes["warnings"], notes["conventions"])
         yield answer
 
 

@@ -48,7 +48,7 @@ def tables(
         for name, value in answer.items():
             columns.setdefault(name, []).append(value)
     what = function.__qualname__
-    declared = context._job.probe.tables
+    declared = context.runtime.job.probe.tables
     by_name = {}
     for name, values in columns.items():
         # Axes of the declaration, in the order in which arrays have them.

@@ -1,7 +1,5 @@
 """The run folder while commands work in it: who they are, what it holds, what is to be done."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

@@ -1,7 +1,5 @@
 """What may stop a job or a run in the middle: a limit of time, a signal from outside."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import signal

@@ -1,7 +1,5 @@
 """Progress: workers append to files, which every command on the folder follows."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time
@@ -12,6 +10,8 @@ from typing import Protocol, TypedDict
 
 from penchant.execution.queue.locks import PAUSE
 from penchant.execution.queue.tasks import Queue
+
+SECONDS_BETWEEN_REPORTS = 0.1  # of a job: more often is not seen, and costs
 
 
 class Message(TypedDict, total=False):
@@ -78,6 +78,23 @@ def report(message: Message) -> None:
     if reporter is not None:
         reporter.report(message)
     _let_look()
+
+
+class JobProgress:
+    """Reports how far a job is, a few times a second."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._reported = 0.0
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Report that `done` of a total are done."""
+        now = time.monotonic()
+        # The first report of a count is always sent, and the last, so that it ends at its total.
+        if 0 < done < total and now - self._reported < SECONDS_BETWEEN_REPORTS:
+            return
+        self._reported = now
+        report({"job": self._job, "what": what, "done": done, "total": total})
 
 
 def pause() -> None:

@@ -34,7 +34,7 @@ from penchant.experiments.arrays import with_arrays
 from penchant.experiments.checksums import file_hash
 from penchant.experiments.jobs import BoundComponent, Job
 from penchant.experiments.sources import check_versions, own_sources
-from penchant.plugins.discovery import OWN
+from penchant.plugins.registry import OWN
 from penchant.results.files import atomic, checksum, write_arrays
 from penchant.results.job_folder import JobFolder
 from penchant.results.result import Result

@@ -4,8 +4,6 @@
 here: dead workers are started again, and how they died is noted for the tasks that they had.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Protocol

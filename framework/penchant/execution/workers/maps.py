@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import attrs
 from penchant.components.targets import resolve, sendable
 from penchant.errors import Error
-from penchant.execution.job.context import Context, Scope
+from penchant.execution.job.context import Context
 from penchant.execution.job.mapping import Map
+from penchant.execution.job.runtime import Runtime, Scope
 from penchant.execution.queue.tasks import DONE, Claim, Queue
 from penchant.experiments.jobs import Job
 from penchant.results.files import SCHEMA, atomic, read_arrays, read_json, write_arrays
@@ -61,7 +62,7 @@ class PublishedMap:
     @property
     def job(self) -> Job:
         """The job whose shards these are."""
-        return self.map.context._job
+        return self.map.runtime.job
 
     def take(self, states: Sequence[int]) -> Claim | None:
         """Take a shard in one of these states, the first of them first.
@@ -101,8 +102,8 @@ class PublishedMap:
     def open(self, device: torch.device) -> Map:
         """The map with what its shards share, for a worker that is not the job's own."""
         # A context of its own: what it loads is forgotten with it.
-        before = self.map.context
-        context = Context(self.job, before._folder, device=device)._in(before._scope)
+        before = self.map.runtime
+        context = Context.of(Runtime(self.job, before.folder, device, scope=before.scope))
         shared = read_arrays(self.path / "shared.npz") if self.map.digest else {}
         return attrs.evolve(self.map, context=context, shared=shared)
 
@@ -176,7 +177,7 @@ def encoded(whole: Map) -> MapRecord | None:
     """What other workers need to do the shards of a map; None where it is not JSON-like."""
     if not sendable(whole.function):
         return None
-    job, scope = whole.context._job, whole.context._scope
+    job, scope = whole.runtime.job, whole.runtime.scope
     fields = attrs.asdict(scope, recurse=False)
     if scope.architecture is not None:
         cls = type(scope.architecture)
@@ -213,7 +214,7 @@ def decoded(record: MapRecord, context: Context) -> Map:
         if fields[name] is not None:
             fields[name] = tuple(fields[name])
     items = [_received(item) for item in record["items"]]
-    narrower = context._in(Scope(**fields))
+    narrower = context.of(attrs.evolve(context.runtime, scope=Scope(**fields)))
     return Map(narrower, function, items, record["first"], digest=record["digest"])
 
 

@@ -5,8 +5,6 @@ takes to load are paid once, not by every worker. The process that runs an exper
 forked itself, because threads of torch and CUDA do not survive a fork.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import multiprocessing.connection

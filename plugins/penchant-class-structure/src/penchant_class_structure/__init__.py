@@ -6,8 +6,6 @@ backpropagated errors and weights are made by class means, and which are left wi
 Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning Spectra, JMLR 2020.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_class_structure.declarations.cross_class import CrossClass

@@ -4,8 +4,6 @@ Reference: Papyan, Traces of Class/Cross-Class Structure Pervade Deep Learning S
 sections 7.10 to 7.12.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_curvature import declarations

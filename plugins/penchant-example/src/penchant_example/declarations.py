@@ -1,7 +1,5 @@
 """Every component as data; imports penchant and attrs only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -263,6 +263,12 @@ def _column(values: Any) -> Any:
     """All inputs as one tensor, from an array or from a list of arrays or pictures."""
     import torch
 
+    if isinstance(values, Mapping):
+        names = ", ".join(map(str, values))
+        raise Error(
+            f"inputs are a dict of {names}, expected one tensor or array; join them into one that "
+            "the network takes apart"
+        )
     if not isinstance(values, (tuple, list)):
         check_unmasked(values, "inputs")
         return torch.as_tensor(values)
@@ -339,10 +345,17 @@ def _stacked(dataset: Any) -> tuple[Any, Any, tuple[str, ...]]:
 def _stack(inputs: list[Any]) -> Any:
     import torch
 
+    shapes = list(dict.fromkeys(tuple(each.shape) for each in inputs))
+    if len(shapes) > 1:
+        listed = " and ".join(" x ".join(map(str, shape)) or "none" for shape in shapes[:2])
+        raise Error(
+            f"inputs must all have one shape, found {listed}; several inputs of a sample are "
+            "joined into one that the network takes apart"
+        )
     try:
         return torch.stack(inputs)
     except (TypeError, RuntimeError) as error:
-        raise Error(f"inputs must all have one shape: {error}") from error
+        raise Error(f"inputs cannot be put together: {error}") from error
 
 
 def _split(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penchant.errors import Error
 from penchant.results.bounds import LARGEST_JSON, content_of
+from penchant_numerics import Refusal
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,7 +53,7 @@ def load_weights(network: nn.Module, path: Path, label: str, *, strict: bool = T
     content = read_tensors(path)
     try:
         return fill(network, content, strict=strict)
-    except ValueError as error:
+    except Refusal as error:
         raise Error(f"{path} does not fit architecture {label!r}: {error}") from None
 
 

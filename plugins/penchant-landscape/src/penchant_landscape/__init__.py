@@ -9,8 +9,6 @@ Local Learning Coefficient: A Singularity-Aware Complexity Measure, 2023; Kalra 
 Measure of Loss Landscape Curvature, 2026.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_landscape.declarations.critical_sharpness import CriticalSharpness

@@ -4,8 +4,6 @@ Reference: Some Phenomenological Investigations in Deep Learning, chapter 5 and 
 et al., "Mutual Information Neural Estimation", ICML 2018.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_mine.declarations.datasets import DATASETS

@@ -1,7 +1,5 @@
 """The estimator as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -34,7 +32,6 @@ class MixedDerivative(penchant.Estimator):
     point: str = penchant.option(
         "gaussian", "where M is taken: another point for each network", choices=("gaussian", "zero")
     )
-    point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
     # Large inputs and deep networks: pairs instead of the matrix.
     leading: int | None = penchant.option(
         None, "number of pairs to compute without the matrix; None: the whole matrix", at_least=1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penchant.plugins import discovery
-from penchant.plugins.discovery import Registration
+from penchant.plugins.registry import Registration
 from penchant.results.runs import Run
 from penchant.terminal import printable
 

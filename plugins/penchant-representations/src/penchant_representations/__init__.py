@@ -7,8 +7,6 @@ References: Kornblith et al., Similarity of neural network representations revis
 Nguyen, Raghu and Kornblith, Do wide and deep networks learn the same things?, ICLR 2021.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_representations.declarations import RepresentationSimilarity

@@ -1,7 +1,5 @@
 """The probe `representation-similarity` as data; imports penchant and attrs only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

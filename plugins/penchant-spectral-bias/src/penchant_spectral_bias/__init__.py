@@ -3,8 +3,6 @@
 Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_spectral_bias.declarations import curves, images, paths, peaks, theory

@@ -1,7 +1,5 @@
 """Every dataset as data; imports penchant and attrs only."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -13,11 +13,13 @@ from penchant.execution.job.context import Context
 from penchant.execution.job.devices import resolve_device
 from penchant.execution.job.loading import loaded
 from penchant.execution.job.networks import BoundArchitecture
+from penchant.execution.runner import run_experiment
 from penchant.experiments.arrays import with_arrays
 from penchant.experiments.experiment import build
 from penchant.experiments.jobs import BoundComponent, Job
 from penchant.experiments.settings import Settings
 from penchant.plugins import discovery
+from penchant.results.runs import Run
 from penchant.seeds import derive
 
 from penchant_testing.tiny import SAMPLES, TINY
@@ -141,3 +143,19 @@ def experiment(probe: str, arguments: Mapping[str, Any], plugins: Any = None) ->
     seed = left.pop("seed", 0)
     raw = one_probe(probe, left, **tables)
     return {"device": "cpu", **raw, **settings, "seeds": [seed]}
+
+
+def run_unreported(raw: Mapping[str, Any], folder: Path) -> Run:
+    """Run an experiment without writing its report, which takes longer than a small measurement.
+
+    Args:
+        raw: The experiment as a dict; with `figures` as false it draws nothing at all.
+        folder: The run folder.
+
+    Returns:
+        The run.
+    """
+    plugins = discovery.load()
+    experiment = build(raw, plugins, "test")
+    # The report of a folder that is deleted when the run ends is not written.
+    return run_experiment(experiment, plugins, folder, temporary=True)

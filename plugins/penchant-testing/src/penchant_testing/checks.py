@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from penchant.api import run
 from penchant.components.component import Estimator, Probe
 from penchant.components.names import name_and_axes, placeholders
 from penchant.components.options import hints
@@ -21,14 +20,14 @@ from penchant.components.training import Training
 from penchant.experiments.experiment import build
 from penchant.plugins import discovery
 from penchant.plugins.declaration_checks import check_declaration
-from penchant.plugins.discovery import Registration
+from penchant.plugins.registry import Registration
 from penchant.results.result import Result
 from penchant.results.runs import Run
 from penchant.results.tables_on_disk import arrays_of
 from penchant_report.figure_faults import faults
 from penchant_report.figures import figure_style, figures_of, headline_of, resized
 
-from penchant_testing.builders import architecture, context, dataset, experiment
+from penchant_testing.builders import architecture, context, dataset, experiment, run_unreported
 from penchant_testing.same_estimates import difference
 from penchant_testing.strictness import no_trace, strict_devices
 
@@ -248,8 +247,7 @@ def small_run(name: str, folder: Path, arguments: Mapping[str, Any]) -> Result:
     raw = experiment(name, arguments)
     raw["executor"] = "serial"
     with no_trace(), strict_devices(package):
-        finished = run(raw, out=folder)
-        return only_result(finished)
+        return only_result(run_unreported(raw, folder))
 
 
 def only_result(run: Run) -> Result:
@@ -467,8 +465,7 @@ def check_probe(name: str, folder: Path, *, processes: bool = False, **arguments
     if processes:
         raw = experiment(name, arguments)
         raw.update(executor="processes", workers=2, figures=False)
-        elsewhere = run(raw, out=folder / "processes")
-        other = only_result(elsewhere)
+        other = only_result(run_unreported(raw, folder / "processes"))
         assert_same(first, other, "two processes")
     return first
 

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import attrs
-from penchant.api import run
 from penchant.components.roles import role_of
 from penchant.plugins import discovery
-from penchant.plugins.discovery import Registration
+from penchant.plugins.registry import Registration
 from penchant.results.job_folder import JobFolder
 from penchant.results.records import ResultRecord
 from penchant.results.result import Result
 
 from penchant_testing import checks
-from penchant_testing.builders import experiment, only_job
+from penchant_testing.builders import experiment, only_job, run_unreported
 from penchant_testing.claims import check_claims
 from penchant_testing.emulated_device import NAME, emulated_device
 from penchant_testing.executors import check_executor, run_in_processes
@@ -464,7 +463,7 @@ def check_processes_on_device(probes: Mapping[str, list[Mapping[str, Any]]], fol
             there = JobFolder.of(folder / "processes", job.id).read()
             assert there.status == "done", f"{name} failed in processes: {there.error}"
             raw = {**experiment(name, {**probes[name][0], **arguments}), "executor": "serial"}
-            here = checks.only_result(run(raw, out=folder / name))
+            here = checks.only_result(run_unreported(raw, folder / name))
             checks.assert_same(here, there, f"{name}: processes on the device")
 
 

@@ -15,12 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant.api import run
 from penchant.results.quantities import Quantity
 from penchant.results.result import Result
 
 from penchant_testing import emulated_cuda
-from penchant_testing.builders import experiment
+from penchant_testing.builders import experiment, run_unreported
 from penchant_testing.checks import CLOSE, assert_same, only_result
 from penchant_testing.emulated_device import emulated_device
 from penchant_testing.on_device import ROUNDING
@@ -81,7 +80,7 @@ def check_on_cuda(
         raw = experiment(name, arguments)
         raw.update(executor="serial", device=device, figures=False)
         path = folder / str(number)
-        problems.append(only_result(run(raw, out=path)))
+        problems.append(only_result(run_unreported(raw, path)))
     first, second = problems
     assert_same(first, second, "a second run on the device")
     for key, quantity in expected.quantities.items():

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penchant.api import run
 from penchant.results.result import Result
 
-from penchant_testing.builders import experiment
+from penchant_testing.builders import experiment, run_unreported
 from penchant_testing.checks import CLOSE, only_result
 from penchant_testing.emulated_device import NAME, Counts, emulated_device
 
@@ -44,7 +43,7 @@ def check_on_device(
     raw = experiment(name, arguments)
     raw.update(executor="serial", device=NAME, figures=False)
     with emulated_device(limit=LIMIT, rounding=ROUNDING) as counts:
-        result = only_result(run(raw, out=folder))
+        result = only_result(run_unreported(raw, folder))
     # Without inputs there need be nothing to compute there.
     if expected.shape:
         assert counts.launches, f"{name} launched nothing on the device"

@@ -12,7 +12,8 @@ from typing import Any
 from penchant.components.component import Probe
 from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES
-from penchant.plugins.discovery import Plugins, Registration
+from penchant.plugins.discovery import Plugins
+from penchant.plugins.registry import Registration
 
 _LETTERS = {"architecture": "-a", "dataset": "-d"}
 

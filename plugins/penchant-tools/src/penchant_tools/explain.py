@@ -14,7 +14,8 @@ from penchant.components.roles import Role, role_of
 from penchant.components.taking import AXES, KINDS, taken
 from penchant.components.training import Training
 from penchant.errors import Error, suggestion
-from penchant.plugins.discovery import Plugins, Registration
+from penchant.plugins.discovery import Plugins
+from penchant.plugins.registry import Registration
 
 from penchant_tools.examples import example, example_of_role, example_of_training
 from penchant_tools.formulas import plain_formulas

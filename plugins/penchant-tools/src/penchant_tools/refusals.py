@@ -93,7 +93,8 @@ class LongEnoughError(BaseException):
 def _processor_limit(seconds: float, reached: list[bool]) -> Iterator[None]:
     """Raise when the processor has worked for some seconds: a busy machine changes nothing.
 
-    Then once more every second: in a destructor nothing is raised, because it would go no further.
+    Then once more every second: nothing is raised where it would go no further, or where it would
+    leave half an object.
 
     Args:
         seconds: The limit.
@@ -110,7 +111,7 @@ def _processor_limit(seconds: float, reached: list[bool]) -> Iterator[None]:
 
     def over(signum: int, frame: FrameType | None) -> None:
         reached.append(True)
-        if not _in_destructor(frame):
+        if not _in_lifecycle(frame):
             raise LongEnoughError
 
     before = signal.signal(signal.SIGPROF, over)
@@ -122,16 +123,18 @@ def _processor_limit(seconds: float, reached: list[bool]) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _in_destructor(frame: FrameType | None) -> bool:
-    """Was a destructor or a weak reference's callback interrupted? Python only prints their errors.
+def _in_lifecycle(frame: FrameType | None) -> bool:
+    """Was a destructor, a weak reference's callback, or the making of what has one interrupted?
 
-    Such a callback is given the reference, which is dead by then.
+    Python only prints the errors of the first two; a callback is given the reference, which is dead
+    by then. The destructor of an object that is half made would fail.
     """
     while frame is not None:
         code = frame.f_code
         given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
         dead = any(isinstance(each, weakref.ref) and each() is None for each in given)
-        if dead or code.co_name == "__del__":
+        half_made = code.co_name == "__init__" and given and hasattr(type(given[0]), "__del__")
+        if dead or half_made or code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False

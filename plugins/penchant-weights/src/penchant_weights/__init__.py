@@ -7,8 +7,6 @@ References: Martin and Mahoney, Implicit self-regularization in deep neural netw
 Clauset, Shalizi and Newman, Power-law distributions in empirical data, SIAM Review 2009.
 """
 
-from __future__ import annotations
-
 import penchant
 
 from penchant_weights.declarations import WeightSpectra

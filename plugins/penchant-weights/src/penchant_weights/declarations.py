@@ -1,7 +1,5 @@
 """The probe `weight-spectra` as data; imports penchant and attrs only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -110,17 +108,13 @@ class WeightSpectra(penchant.Probe):
         """Paths of the files it reads; their content is part of a job's key."""
         from pathlib import Path
 
-        from penchant_weights.shared.adapter_configs import config_file
-        from penchant_weights.shared.stored_files import stored_files
+        from penchant_weights.shared.stored_files import config_file, stored_files
 
         paths = []
         for given in (self.file, self.base):
             if given is None:
                 continue
-            try:
-                paths += stored_files(Path(given))
-            except ValueError as error:
-                raise penchant.Error(str(error)) from None
+            paths += stored_files(Path(given))
         # The scale of factors enters their difference.
         if self.file is not None and self.base is not None:
             paths += [path for path in [config_file(Path(self.file))] if path.is_file()]

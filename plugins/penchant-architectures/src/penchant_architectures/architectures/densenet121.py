@@ -1,7 +1,5 @@
 """DenseNet121 for small images."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """What an image must be like; the error for a shape that does not fit says what is expected."""
 
-from __future__ import annotations
-
 import penchant
 from penchant_numerics.data import written
 

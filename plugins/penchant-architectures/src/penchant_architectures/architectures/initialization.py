@@ -1,7 +1,5 @@
 """Initialisation of weights: in place, from the global generator, in construction order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Layers as the common options ask for them: activation, normalization, bias."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

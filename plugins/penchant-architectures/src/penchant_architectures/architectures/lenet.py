@@ -1,7 +1,5 @@
 """LeNet."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from penchant_architectures.architectures.images import image

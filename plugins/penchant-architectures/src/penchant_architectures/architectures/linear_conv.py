@@ -1,7 +1,5 @@
 """Linear convolution, average over positions, linear readout."""
 
-from __future__ import annotations
-
 import penchant
 import torch
 from penchant_numerics.data import written

@@ -1,7 +1,5 @@
 """The spectral model of pooling: f(x) = theta . A (m * phi * x)."""
 
-from __future__ import annotations
-
 import math
 
 import penchant

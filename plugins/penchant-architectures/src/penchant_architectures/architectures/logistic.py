@@ -1,7 +1,5 @@
 """Logistic regression."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

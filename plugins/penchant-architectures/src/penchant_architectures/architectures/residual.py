@@ -1,7 +1,5 @@
 """Residual networks for small images: a stem and stages of basic blocks."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional

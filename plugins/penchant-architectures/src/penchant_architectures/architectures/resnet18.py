@@ -1,7 +1,5 @@
 """ResNet18 for small images."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from penchant_architectures.architectures.residual import residual_network

@@ -1,7 +1,5 @@
 """VGG11 for small images."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from penchant_architectures.architectures.initialization import convolutions_by_fan_out, initialise

@@ -1,7 +1,5 @@
 """VGG19 for small images."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from penchant_architectures.architectures.initialization import initialise, kaiming_normal

@@ -1,7 +1,5 @@
 """The convolutions of VGG networks: five stages of 3 x 3 kernels, a pooling behind each."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from penchant_architectures.architectures.images import image

@@ -1,7 +1,5 @@
 """Vision transformer."""
 
-from __future__ import annotations
-
 import math
 
 import penchant

@@ -1,7 +1,5 @@
 """Convolutional networks for small images."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

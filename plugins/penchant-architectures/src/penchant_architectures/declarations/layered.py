@@ -1,7 +1,5 @@
 """Options that all layered networks share: biases and initialisation."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

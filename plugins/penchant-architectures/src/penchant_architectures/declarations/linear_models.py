@@ -1,7 +1,5 @@
 """Linear models of convolution and pooling whose gradient covariances are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """Networks on the flattened input."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Networks on sequences of image patches."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from penchant_class_structure.declarations.cross_class import CrossClass
 from penchant_class_structure.shared import influence
 from penchant_class_structure.shared.decomposition import Decomposition, knockout
-from penchant_class_structure.shared.measured_network import permuted_labels
+from penchant_class_structure.shared.measured_network import permuted_labels, stderr_of
 from penchant_class_structure.shared.sample_space import SampleSpace
 
 COMPONENTS = ("class", "cross", "within", "diagonal")
@@ -125,7 +125,7 @@ def component_quantities(
     nulls = permuted_components(components, options, context)
     total = penchant.Quantity(
         float(components.totals.sum()),
-        stderr=influence.stderr_of(space.traces, labels),
+        stderr=stderr_of(space.traces, labels),
         over=OVER,
         count=len(labels),
     )
@@ -157,7 +157,7 @@ def _quantity(
     """A number of these samples: with its error where contributions are known, else exact."""
     null_fields = _same_samples(value, null) if null else NO_NULL
     # without contributions it is a number of these samples, and exact for them
-    stderr = None if contributions is None else influence.stderr_of(contributions, labels)
+    stderr = None if contributions is None else stderr_of(contributions, labels)
     if stderr is None:
         return penchant.Quantity(value, exact=True, **null_fields)
     return penchant.Quantity(value, stderr=stderr, over=OVER, count=len(labels), **null_fields)

@@ -4,8 +4,6 @@ K is the sum of the K of modules that hold every parameter once, so that traces 
 components add up exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -32,7 +30,7 @@ from penchant_class_structure.cross_class.log_spectra import Smoothing, measure_
 from penchant_class_structure.declarations.cross_class import CrossClass
 from penchant_class_structure.shared import influence
 from penchant_class_structure.shared.decomposition import Decomposition
-from penchant_class_structure.shared.measured_network import saying
+from penchant_class_structure.shared.measured_network import saying, stderr_of
 from penchant_class_structure.shared.multi_device import neighbours
 from penchant_class_structure.shared.sample_space import SampleSpace, sample_space
 from penchant_class_structure.shared.spectra_by_module import density_errors
@@ -124,7 +122,7 @@ def _traces(blocks: Mapping[str, Block]) -> penchant.Table:
     if first.images is None:
         return penchant.Table(values, axes)
     contributions = [contributions_of(block.components) for block in blocks.values()]
-    errors = [[influence.stderr_of(each[row], labels) for each in contributions] for row in ROWS]
+    errors = [[stderr_of(each[row], labels) for each in contributions] for row in ROWS]
     draws = np.array(
         [
             [[_trace(each, row) for each in block.permuted] for block in blocks.values()]
@@ -160,7 +158,7 @@ def _eigenvalues(blocks: Mapping[str, Block]) -> penchant.Table:
         )
         labels = decomposition.labels
         values.append(leading.values.tolist())
-        errors.append([influence.stderr_of(each, labels) for each in of_samples])
+        errors.append([stderr_of(each, labels) for each in of_samples])
     known = None if errors[0][0] is None else np.array(errors, float)
     ranks = range(1, len(values[0]) + 1)
     axes = {"module": tuple(blocks), "rank": ranks}

@@ -1,7 +1,5 @@
 """Log spectra of G and of its knockouts, on one grid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The probe `cross-class`: G, its four components, and its spectrum without each of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +7,8 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
+from penchant_numerics.device import memory
+from penchant_numerics.jacobians import Modules
 from penchant_numerics.linear_algebra import DENSE_UP_TO, Eigenpairs, leading_pairs
 from torch import Tensor, nn
 
@@ -32,11 +32,9 @@ from penchant_class_structure.shared.measured_network import (
     loss_on,
     measured,
     of_classes,
-    refuse_what_does_not_fit,
     saying,
 )
 from penchant_class_structure.shared.multi_device import neighbours
-from penchant_class_structure.shared.named_modules import named_modules
 from penchant_class_structure.shared.sample_space import sample_space
 
 MEANS = ("class", "cross", "diagonal")
@@ -60,7 +58,7 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     given = getattr(context.data, options.split)
     samples = chosen(given, options.per_class, classes)
     _refuse_many_classes(classes, context)
-    modules = named_modules(options.parameters, context)
+    modules = Modules.of_option(options.parameters, context.network)
     network, panels = _along_training(samples, options, context)
     structure = _structure(network, samples, options, context)
     untrained = _untrained(structure, options, context)
@@ -109,7 +107,7 @@ def _along_training(
 def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     """Products of all pairs of C x C means, and the means of a class: refuse them at once."""
     hint = "measure fewer classes, such as classes = 20"
-    refuse_what_does_not_fit(
+    memory.require(
         _TABLES * 8 * classes**4,
         what=f"the inner products of {classes} x {classes} cross-class means",
         hint=hint,
@@ -117,7 +115,7 @@ def _refuse_many_classes(classes: int, context: penchant.Context) -> None:
     )
     # means are divided between parameters, which are not divided themselves
     largest = max(each.numel() for each in context.network().parameters())
-    refuse_what_does_not_fit(
+    memory.require(
         2 * classes * largest * torch.finfo(context.dtype).bits // 8,
         what=f"the {classes} means of a class in a weight of {largest:,} numbers",
         hint=hint,

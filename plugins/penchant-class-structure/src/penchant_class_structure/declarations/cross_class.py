@@ -1,7 +1,5 @@
 """The components of the Gauss-Newton matrix, as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

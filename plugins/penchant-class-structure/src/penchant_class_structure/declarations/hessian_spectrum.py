@@ -1,7 +1,5 @@
 """Spectra of the Hessian and of its terms, as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -28,9 +26,8 @@ _QUANTITIES = {
     "negative-mass": "share of eigenvalues of these samples' Hessian below minus the resolution",
     "negative-mass-least": "lower bound of that share from Lanczos, for its start vectors",
     "negative-mass-most": "upper bound of that share from Lanczos, for its start vectors",
-    "resolution": "smallest |eigenvalue| at which these bounds differ by at most "
-    "uncertain_mass; signs "
-    "of smaller eigenvalues are not known",
+    "resolution": "smallest |eigenvalue| at which these bounds differ by at most 0.1; "
+    "signs of smaller eigenvalues are not known",
     "tail-exponent": "slope of log density against log |eigenvalue| of these samples' E; null: a "
     "semicircle of the same range",
     "tail-fit": "R squared of that line",
@@ -212,22 +209,6 @@ class HessianSpectrum(penchant.Probe):
     grid_points: int = penchant.option(1024, "points K of a density", at_least=16)
     kappa: float = penchant.option(3.0, KAPPA, above=1)
     epsilon: float = penchant.option(1e-5, "added to |eigenvalue| before the logarithm", above=0)
-    uncertain_mass: float = penchant.option(
-        0.1,
-        "largest difference of the bounds of the negative mass; it sets the resolution",
-        above=0,
-        below=1,
-    )
-    tail_low: float = penchant.option(
-        0.01,
-        "the power law is fitted from this share of the largest |eigenvalue| of E, or from the "
-        "resolution of Lanczos",
-        above=0,
-        below=1,
-    )
-    tail_high: float = penchant.option(
-        0.5, "the power law is fitted up to this share", above=0, at_most=1
-    )
     trace_samples: int = penchant.option(32, "random vectors of an estimated trace", at_least=2)
     exact_limit: int = penchant.option(
         1024, "number of parameters up to which all eigenvalues are computed exactly", at_least=0

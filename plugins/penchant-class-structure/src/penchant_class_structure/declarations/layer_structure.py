@@ -1,7 +1,5 @@
 """Class structure layer by layer, as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Theorem 8.1 against samples, as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Neural collapse along training, as data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -23,7 +21,8 @@ class NeuralCollapse(penchant.Probe):
 
     Features of a convolution are means over positions. Two forward passes over the samples give all
     layers and nulls. Standard errors are over samples (a jackknife over groups with as many samples
-    of each class), for this one network.
+    of each class), for this one network. Where class means are all but a simplex, NC2 is the length
+    of what is left of the noise, which spreads less than its error says, by a factor of about 1.5.
 
     Arrays can stand for the network: `features` of one layer or of several by name, and `labels`.
     The last of them counts as the last layer. NC1 and NC2 need no more; NC3 and the numbers of the

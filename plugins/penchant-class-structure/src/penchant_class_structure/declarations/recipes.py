@@ -1,7 +1,5 @@
 """Trainings of the paper, and the same on a small scale; words that several options share."""
 
-from __future__ import annotations
-
 
 def _rates(count: int) -> tuple[float, ...]:
     """Learning rates from 0.25 down to 1e-4, evenly spaced in the logarithm."""

@@ -14,8 +14,6 @@ Reference: Golub and Meurant, Matrices, Moments and Quadrature with Applications
 Szego, Orthogonal Polynomials, section 3.41.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -10,8 +10,6 @@ bins or less than `DECADES` of eigenvalues, and beside its R squared stands that
 log density linear in |eigenvalue|, through the same bins.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The probe `hessian-spectrum`: spectra of the Hessian, of G, and of E = Hess - G."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from dataclasses import replace
@@ -11,21 +9,17 @@ import penchant
 import torch
 from penchant_numerics.curvature import (
     DRAWS,
+    LOSSES,
     GaussNewton,
     Hessian,
     OwnGaussNewton,
     convex_columns,
     gauss_newton_columns,
+    has_closed_form,
     numbers_of,
 )
 from penchant_numerics.curvature.sample_traces import sample_traces
-from penchant_numerics.data import (
-    Samples,
-    are_sequences,
-    contributions_to_mean,
-    in_precision,
-    positions_counted,
-)
+from penchant_numerics.data import Samples, in_precision, kind_of
 from penchant_numerics.device import accumulation_dtype, memory
 from penchant_numerics.jacobians import Modules
 from penchant_numerics.layers import MOST_OUTPUTS
@@ -47,13 +41,12 @@ from torch import Tensor, nn
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.hessian_spectrum.negative_mass import negative_mass
-from penchant_class_structure.hessian_spectrum.residual_tail import residual_tail
+from penchant_class_structure.hessian_spectrum.residual_tail import HIGH, LOW, residual_tail
 from penchant_class_structure.hessian_spectrum.work_ahead import (
     forward_operations,
     say_if_long,
     work_ahead,
 )
-from penchant_class_structure.shared.influence import stderr_of
 from penchant_class_structure.shared.measured_network import (
     classes_measured,
     first_of_classes,
@@ -62,11 +55,10 @@ from penchant_class_structure.shared.measured_network import (
     measured_loss,
     of_classes,
     parameter_count,
-    refuse_what_does_not_fit,
     saying,
+    stderr_of,
 )
 from penchant_class_structure.shared.multi_device import multi_device, neighbours
-from penchant_class_structure.shared.named_modules import named_modules
 from penchant_class_structure.shared.spectra_by_module import (
     Blocks,
     Trace,
@@ -78,7 +70,7 @@ from penchant_class_structure.shared.spectra_by_module import (
 )
 
 SUFFIXES = {"hessian": "", "gauss-newton": "-gauss-newton"}  # of the names of leading eigenvalues
-CLOSED_FORM = ("cross-entropy", "squared-error")  # losses whose Hessian in the outputs is known
+UNCERTAIN_MASS = 0.1  # largest difference of the bounds of the negative mass
 MOST_LEADING = 20  # leading eigenvalues, unless more are requested
 _VECTORS = 4  # held at once by a search, for each eigenvalue that is searched for
 
@@ -113,7 +105,7 @@ class Spectrum(NamedTuple):
 def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     """Measure at the end of the training, on training samples, test samples, or both."""
     _refuse_many_vectors(options, context)
-    modules = named_modules(options.parameters, context)
+    modules = Modules.of_option(options.parameters, context.network)
     check_steps(options)
     # names of test samples have a prefix where there are both
     splits = {"": options.split}
@@ -141,18 +133,18 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
         quantities,
         arrays,
         tables=tables(by_split, options) if modules else {},
-        conventions=_conventions(options, splits, loss, _terms(context.data.train.labels)),
+        conventions=_conventions(options, splits, loss, context.data.train.kind.terms_described),
         missing=tuple(missing),
     )
 
 
 def _check_loss(loss: str, options: HessianSpectrum, context: penchant.Context) -> None:
     """G and E of sequences are known for two losses; the Hessian for every one."""
-    plain = options.matrices == ("hessian",) or not are_sequences(context.data.train.labels)
-    if loss in CLOSED_FORM or plain:
+    plain = options.matrices == ("hessian",) or not context.data.train.kind.by_position
+    if has_closed_form(loss) or plain:
         return
     actual = f"found {loss!r} and matrices {list(options.matrices)}"
-    listed = " and ".join(CLOSED_FORM)
+    listed = " and ".join(filter(has_closed_form, LOSSES))
     raise penchant.Error(
         f"G and E of sequences are taken for {listed}, {actual}: "
         'matrices = ["hessian"] takes any loss'
@@ -163,7 +155,7 @@ def _samples(split: str, options: HessianSpectrum, context: penchant.Context) ->
     """The samples of a split that are measured."""
     given = getattr(context.data, split)
     classes = classes_measured(options, context)
-    if are_sequences(given.labels) or not context.data.classes:
+    if given.kind.by_position or not context.data.classes:
         # they have no class: as many altogether
         count = options.per_class or len(given.labels)
         numbers = torch.arange(len(given.labels), device=given.labels.device)
@@ -192,9 +184,9 @@ def _say_what_it_takes(
 
 def _columns(samples: Samples, classes: int) -> int:
     """Columns of a sample in the trace of G."""
-    if not are_sequences(samples.labels):
+    if not samples.kind.by_position:
         return classes
-    every = samples.labels.shape[1] * classes
+    every = samples.kind.positions * classes
     return every if every <= MOST_OUTPUTS else DRAWS
 
 
@@ -202,7 +194,7 @@ def _refuse_many_vectors(options: HessianSpectrum, context: penchant.Context) ->
     """Leading eigenvectors are as large as all parameters: refuse them before the training."""
     size = parameter_count(context)
     count = min(_leading_count(options, context), size)
-    refuse_what_does_not_fit(
+    memory.require(
         _VECTORS * count * size * torch.finfo(context.dtype).bits // 8,
         what=f"the search for {count} leading eigenvectors of {size:,} parameters",
         hint="ask for fewer with `leading`",
@@ -320,12 +312,9 @@ def _operators(
 
 def _gauss_newton(network: nn.Module, data: Samples, *, devices: Any, loss: str) -> Operator:
     """G: in closed form, or by the Hessian of the loss in the outputs where that is convex."""
-    if loss in CLOSED_FORM:
+    if has_closed_form(loss):
         return multi_device(GaussNewton, network, data, devices=devices, loss=loss)
-    try:
-        return OwnGaussNewton(network, data, loss=loss)
-    except ValueError as error:
-        raise penchant.Error(f'{error}; matrices = ["hessian"] takes any loss') from None
+    return OwnGaussNewton(network, data, loss=loss)
 
 
 def _difference(H: Operator, G: Operator) -> Operator:
@@ -492,7 +481,7 @@ def _traces(
         quantities["trace-gauss-newton"] = penchant.Quantity(
             of_samples,
             stderr=stderr_of(traces, given.samples.labels),
-            over=_units(given),
+            over=given.samples.kind.units,
             count=len(traces),
         )
     if "hessian" not in spectra:
@@ -576,10 +565,10 @@ def _sample_traces(
             names = given.modules.names(network)[module]
         return sample_traces(network, inputs, loss=loss, parameters=names).double()
 
-    if given.loss not in CLOSED_FORM:
+    if not has_closed_form(given.loss):
         columns = convex_columns(given.network, samples, loss=given.loss)
         return traces_of(columns, numbers_of(samples.inputs), "squared-error")
-    if not are_sequences(samples.labels):
+    if not samples.kind.by_position:
         return traces_of(given.network, samples.inputs, given.loss)
     generator = context.generator("labels", given.split)
     columns, convention = gauss_newton_columns(
@@ -587,7 +576,7 @@ def _sample_traces(
     )
     context.conventions[f"trace of G ({given.split})"] = convention
     traces = traces_of(columns, numbers_of(samples.inputs), "squared-error")
-    return _contributions(traces, samples.labels)
+    return samples.kind.contributions(traces)
 
 
 def _sample_traces_by_module(given: Measured, context: penchant.Context) -> dict[str, Trace]:
@@ -598,20 +587,6 @@ def _sample_traces_by_module(given: Measured, context: penchant.Context) -> dict
         error = stderr_of(of_samples, given.samples.labels)
         traces[name] = Trace(float(of_samples.mean()), error)
     return traces
-
-
-def _contributions(of_samples: Tensor, labels: Tensor) -> Tensor:
-    """Contributions (n,) to a mean over positions, from values (n,) whose mean it is."""
-    if not are_sequences(labels):
-        return of_samples
-    counts = positions_counted(labels)
-    sums = of_samples * counts.sum() / len(labels)
-    return contributions_to_mean(sums, counts)
-
-
-def _units(given: Measured) -> str:
-    """What standard errors are over."""
-    return "sequences" if are_sequences(given.samples.labels) else "samples"
 
 
 def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchant.Quantity]:
@@ -627,7 +602,7 @@ def _largest(given: Measured, spectra: dict[str, Spectrum]) -> dict[str, penchan
         if name == "gauss-newton" and spectrum.leading is not None:
             stderr = _stderr_over_samples(given, spectrum.leading)
             quantity = penchant.Quantity(
-                value, stderr=stderr, over=_units(given), count=len(given.samples.labels)
+                value, stderr=stderr, over=given.samples.kind.units, count=len(given.samples.labels)
             )
         elif spectrum.exact:
             quantity = penchant.Quantity(value, exact=True)
@@ -643,12 +618,12 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     """What other samples would change in the largest eigenvalue, to first order: x^T G_i x."""
     inputs, labels = given.samples
     network, loss = given.network, given.loss
-    if loss not in CLOSED_FORM:
+    if not has_closed_form(loss):
         network, loss = convex_columns(network, given.samples, loss=loss), "squared-error"
         inputs = numbers_of(inputs)
     G = GaussNewton(
         network,
-        (inputs, labels if are_sequences(labels) else None),
+        (inputs, labels if kind_of(labels).by_position else None),
         loss=loss,
         cache=0,
         check=False,
@@ -658,7 +633,7 @@ def _stderr_over_samples(given: Measured, leading: Eigenpairs) -> float | None:
     # |V_i^T x|^2 is a sample's contribution
     products = G.factor().adjoint(first).double()
     by_sample = products.reshape(len(inputs), -1).square().sum(1)
-    return stderr_of(_contributions(by_sample * len(inputs), labels), labels)
+    return stderr_of(given.samples.kind.contributions(by_sample * len(inputs)), labels)
 
 
 def _residual_of_largest(spectrum: Spectrum) -> float:
@@ -675,7 +650,7 @@ def _residual_of_largest(spectrum: Spectrum) -> float:
 
 def _negative(measure: Quadrature, options: HessianSpectrum) -> dict[str, penchant.Quantity]:
     """The share of negative eigenvalues, as far as signs are known."""
-    mass = negative_mass(measure, uncertain=options.uncertain_mass)
+    mass = negative_mass(measure, uncertain=UNCERTAIN_MASS)
     if mass.stderr is None:
         value = penchant.Quantity(mass.value, exact=True)
     else:
@@ -691,13 +666,6 @@ def _negative(measure: Quadrature, options: HessianSpectrum) -> dict[str, pencha
         "negative-mass-most": penchant.Quantity(mass.most, exact=True),
         "resolution": penchant.Quantity(mass.resolution, exact=True),
     }
-
-
-def _terms(labels: Tensor) -> str:
-    """What the loss is a mean over."""
-    if are_sequences(labels):
-        return "positions whose label is not -100; errors over sequences"
-    return "samples"
 
 
 def _conventions(
@@ -718,7 +686,7 @@ def _conventions(
         f"{options.lanczos_steps} Lanczos steps",
         "log density": f"of log(|eigenvalue| + {options.epsilon:g}), natural logarithm, without "
         "the factor 1/|eigenvalue|",
-        "tail": f"density of |eigenvalue| of E from {options.tail_low:g} to {options.tail_high:g} "
+        "tail": f"density of |eigenvalue| of E from {LOW:g} to {HIGH:g} "
         "of the largest, in bins of equal width on the log axis; from where Lanczos resolves it, "
         "where that is later",
     }

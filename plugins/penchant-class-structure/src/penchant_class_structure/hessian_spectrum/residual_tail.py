@@ -1,7 +1,5 @@
 """The tail of E = Hess - G: its log density by sign, and the power law through it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -22,6 +20,8 @@ from penchant_class_structure.hessian_spectrum.power_law import (
     semicircle_slope,
 )
 
+LOW = 0.01  # the power law is fitted from this share of the largest |eigenvalue| of E ...
+HIGH = 0.5  # ... to this one
 TAIL = ("tail-exponent", "tail-fit", "tail-fit-exponential")  # in the order of `LineErrors`
 
 
@@ -46,7 +46,7 @@ def residual_tail(
         half = _density(_of_sign(measure, sign), options, density.grid)
         arrays[f"log-density-{name}"] = half.density
 
-    line = power_law(measure, low=options.tail_low, high=options.tail_high)
+    line = power_law(measure, low=LOW, high=HIGH)
     quantities = None if line is None else _quantities(measure, line, options)
     if line is None or quantities is None:
         hint = "; more lanczos_steps resolve more of it" if resolved_from(measure) else ""
@@ -99,21 +99,21 @@ def _quantities(
     measure: Quadrature, line: PowerLaw, options: HessianSpectrum
 ) -> dict[str, penchant.Quantity] | None:
     """Slope and fits: exact, or with errors over start vectors and positions of bins."""
-    low = max(options.tail_low, resolved_from(measure))
+    low = max(LOW, resolved_from(measure))
     numbers = {
         "tail-exponent": line.slope,
         "tail-fit": line.fit,
         "tail-fit-exponential": line.exponential,
     }
     # what an ordinary bulk would show in the same window
-    null = semicircle_slope(low=low, high=options.tail_high)
+    null = semicircle_slope(low=low, high=HIGH)
     nulls = {"tail-exponent": null}
     if measure.complete or measure.variant == "exact":
         return {
             name: penchant.Quantity(value, exact=True, null=nulls.get(name))
             for name, value in numbers.items()
         }
-    errors = line_errors(measure, low=options.tail_low, high=options.tail_high)
+    errors = line_errors(measure, low=LOW, high=HIGH)
     if errors is None:
         return None
     return {

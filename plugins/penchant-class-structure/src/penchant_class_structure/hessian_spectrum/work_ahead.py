@@ -4,8 +4,6 @@ A product with the Hessian of a sample takes as many operations as nine forward 
 as five, a column of the trace of G as four. Searches for leading eigenvalues may end earlier.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import NamedTuple
 

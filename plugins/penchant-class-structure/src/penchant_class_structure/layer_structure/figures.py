@@ -1,7 +1,5 @@
 """Figures of the probe `layer-structure`: one panel for each layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -10,8 +10,6 @@ at a layer is added up at once, in double precision.
 Reference: Papyan, JMLR 2020, section 7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 

@@ -1,7 +1,5 @@
 """The probe `layer-structure`: class structure of features, errors and weights, layer by layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

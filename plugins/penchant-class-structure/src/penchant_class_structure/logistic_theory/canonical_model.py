@@ -9,8 +9,6 @@ e_k; for k > C there is the bulk; u = 1 belongs to zero.
 Reference: Papyan, JMLR 2020, theorem 8.1.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

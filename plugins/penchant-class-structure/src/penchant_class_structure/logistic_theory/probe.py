@@ -1,7 +1,5 @@
 """The probe `logistic-theory`: the spectrum of G of logistic regression, theorem and measured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

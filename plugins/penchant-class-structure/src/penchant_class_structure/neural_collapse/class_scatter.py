@@ -6,8 +6,6 @@ by group of samples, so that a jackknife leaves a group out by a subtraction. A 
 over the positions of what a layer is given: channels of a convolution, units of a linear layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Figures of the probe `neural-collapse`: the measures along training, and by layer."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Features and labels of the user's own, which stand for a network and its data."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import penchant
@@ -24,12 +22,9 @@ class GivenFeatures(NamedTuple):
 
 def given_features(options: NeuralCollapse, context: penchant.Context) -> GivenFeatures:
     """The arrays of the options on the device, once they are known to fit."""
-    try:
-        named = {**options.features, "labels": options.labels}
-        count_aligned(named, options.sample_ids)
-        labels = class_labels(options.labels).to(context.device)
-    except ValueError as error:
-        raise penchant.Error(f"features and labels: {error}") from None
+    named = {**options.features, "labels": options.labels}
+    count_aligned(named, options.sample_ids)
+    labels = class_labels(options.labels).to(context.device)
     classes = int(labels.max()) + 1
     features = {}
     for name, each in options.features.items():

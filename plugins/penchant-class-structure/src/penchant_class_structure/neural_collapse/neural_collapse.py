@@ -16,8 +16,6 @@ Reference: Papyan, Han and Donoho, Prevalence of neural collapse during the term
 learning training, PNAS 2020.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The probe `neural-collapse`: NC1 to NC4 of every layer, along training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ import penchant
 import torch
 from penchant_numerics.data import Samples
 from penchant_numerics.statistics import NO_NULL, binomial_stderr, jackknife, null_of, p_value
+from penchant_numerics.training import accuracy_numbers
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.neural_collapse import NeuralCollapse
@@ -245,14 +244,8 @@ def _quantities(
     position = list(layers.modules).index(classifier)
     quantities = _of_last_layer(last, samples, position, options)
     quantities |= _of_classifier(last, weight, context)
-    count = len(samples.labels)
-    quantities[f"{options.split}-accuracy"] = penchant.Quantity(
-        last.accuracy,
-        stderr=float(binomial_stderr(last.accuracy, count)),
-        over="samples",
-        count=count,
-        null=float(samples.labels.bincount().max()) / count,
-    )
+    accuracy = penchant.Quantity(**accuracy_numbers(last.accuracy, samples))
+    quantities[f"{options.split}-accuracy"] = accuracy
     return quantities
 
 

@@ -8,12 +8,11 @@ the number of all samples. Since sum_{c'} w_{i,c,c'} g_{i,c,c'} = 0, w_{c,c} g_{
 Reference: Papyan, JMLR 2020, section 6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.curvature import PASS_SHARE
 from penchant_numerics.device import accumulation_dtype, batch_size, fitting_batch, memory
 from penchant_numerics.jacobians import Outputs
@@ -75,14 +74,14 @@ def cross_class_weights(outputs: Tensor, labels: Tensor) -> CrossClassWeights:
     classes = outputs.shape[1]
     highest = int(labels.max())
     if classes < 2 or highest >= classes:
-        raise ValueError(
+        raise Refusal(
             "expected one output for each of at least two classes, "
             f"found {classes} outputs and labels to {highest}"
         )
     counts = labels.bincount(minlength=classes)
     if int(counts.min()) == 0:
         missing = int(counts.argmin())
-        raise ValueError(f"every class needs a sample, found none of class {missing}")
+        raise Refusal(f"every class needs a sample, found none of class {missing}")
 
     # w_{c,c'}: probabilities of c', added up over the samples of c
     wide = accumulation_dtype(outputs.device)

@@ -13,48 +13,10 @@ differences between classes do not add to the spread.
 Reference: Efron, The jackknife, the bootstrap and other resampling plans, 1982, chapter 6.
 """
 
-from __future__ import annotations
-
 import torch
-from penchant_numerics.data import are_sequences
 from torch import Tensor
 
 from penchant_class_structure.shared.decomposition import Decomposition
-
-
-def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
-    """The standard error of the mean of contributions (n,), with as many samples of each class.
-
-    Args:
-        contributions: Of samples.
-        labels: Their classes (n,).
-
-    Returns:
-        The error; None with fewer than two samples. A class of one sample has no spread of its own:
-        where there is one, the spread is that around the mean of all. So it is of sequences, whose
-        labels (n, positions) are no classes of samples, and of labels that are numbers.
-
-    >>> numbers = torch.tensor([1.0, 3.0, 101.0, 103.0], device="cpu")
-    >>> round(stderr_of(numbers, torch.tensor([0, 0, 1, 1], device="cpu")), 6)
-    0.707107
-    """
-    count = len(contributions)
-    if count < 2:
-        return None
-    own = contributions.double().cpu()
-    root: float = count**0.5
-    if are_sequences(labels) or labels.is_floating_point():
-        return float(own.std()) / root
-    classes, sizes = labels.cpu().unique(return_counts=True)
-    if int(sizes.min()) < 2:
-        return float(own.std()) / root
-    total = 0.0
-    for label, size in zip(classes, sizes):
-        # a class weighs what it holds
-        of_class = own[labels.cpu() == label]
-        total += float(of_class.var() * size)
-    stderr: float = total**0.5 / count
-    return stderr
 
 
 def of_eigenvalues(values: Tensor, vectors: Tensor, classes: int) -> Tensor:

@@ -1,7 +1,5 @@
 """Which samples the probes of this plugin use, and the network as they measure it."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Iterator
@@ -9,20 +7,11 @@ from typing import Protocol
 
 import penchant
 import torch
-from penchant_numerics.curvature import loss_function
-from penchant_numerics.data import (
-    IGNORED,
-    Samples,
-    are_sequences,
-    contributions_to_mean,
-    positions_counted,
-)
-from penchant_numerics.device import memory, safe
-from penchant_numerics.statistics import accuracy
-from penchant_numerics.training import evaluate, outputs
+from penchant_numerics.curvature import loss_function, loss_named
+from penchant_numerics.data import Samples, contributions_to_mean, kind_of
+from penchant_numerics.device import safe
+from penchant_numerics.training import accuracy_numbers, evaluate, outputs
 from torch import Tensor, nn
-
-from penchant_class_structure.shared.influence import stderr_of
 
 
 class Options(Protocol):
@@ -47,21 +36,6 @@ class SomeClasses(Protocol):
     @property
     def classes(self) -> int | None:
         """How many of the first classes; None: all."""
-
-
-def refuse_what_does_not_fit(needed: int, *, what: str, hint: str, device: torch.device) -> None:
-    """Say in a sentence what the allocator would say otherwise.
-
-    Args:
-        needed: Bytes.
-        what: What takes them.
-        hint: The way out.
-        device: Where.
-    """
-    try:
-        memory.require(needed, device, what=what, hint=hint)
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
 
 
 def parameter_count(context: penchant.Context) -> int:
@@ -93,7 +67,7 @@ def classes_measured(options: SomeClasses, context: penchant.Context) -> int:
     there = context.data.classes
     if options.classes is None:
         return there
-    if are_sequences(context.data.train.labels):
+    if context.data.train.kind.by_position:
         raise penchant.Error(
             f"classes chooses samples by their class, found {options.classes} and sequences, whose "
             "positions have one each"
@@ -116,7 +90,7 @@ def of_classes(network: nn.Module, options: SomeClasses, context: penchant.Conte
 
 def chosen(samples: Samples, per_class: int | None, classes: int) -> Samples:
     """The first `per_class` samples of each of the first classes; every class must have some."""
-    if are_sequences(samples.labels):
+    if samples.kind.by_position:
         raise penchant.Error(
             "the structure of classes needs one class per sample, found sequences with one per "
             "position"
@@ -182,10 +156,45 @@ def check_cross_entropy(options: Options, context: penchant.Context) -> None:
         )
 
 
+def stderr_of(contributions: Tensor, labels: Tensor) -> float | None:
+    """The standard error of the mean of contributions (n,), with as many samples of each class.
+
+    Args:
+        contributions: Of samples.
+        labels: Their classes (n,).
+
+    Returns:
+        The error; None with fewer than two samples. A class of one sample has no spread of its own:
+        where there is one, the spread is that around the mean of all. So it is of sequences, whose
+        labels (n, positions) are no classes of samples, and of labels that are numbers.
+
+    >>> numbers = torch.tensor([1.0, 3.0, 101.0, 103.0], device="cpu")
+    >>> round(stderr_of(numbers, torch.tensor([0, 0, 1, 1], device="cpu")), 6)
+    0.707107
+    """
+    count = len(contributions)
+    if count < 2:
+        return None
+    own = contributions.double().cpu()
+    root: float = count**0.5
+    if kind_of(labels).by_position or labels.is_floating_point():
+        return float(own.std()) / root
+    classes, sizes = labels.cpu().unique(return_counts=True)
+    if int(sizes.min()) < 2:
+        return float(own.std()) / root
+    total = 0.0
+    for label, size in zip(classes, sizes):
+        # a class weighs what it holds
+        of_class = own[labels.cpu() == label]
+        total += float(of_class.var() * size)
+    stderr: float = total**0.5 / count
+    return stderr
+
+
 def loss_on(network: nn.Module, samples: Samples, loss: str) -> penchant.Quantity:
     """The mean loss with its standard error over samples; null: the best constant outputs."""
     value, _ = evaluate(network, samples, loss=loss)
-    if are_sequences(samples.labels):
+    if samples.kind.by_position:
         return _loss_on_sequences(network, samples, loss, value)
     given = outputs(network, samples.inputs)
 
@@ -208,55 +217,32 @@ def _loss_on_sequences(
 ) -> penchant.Quantity:
     """The mean over positions, whose standard error is over sequences."""
     mean_loss = loss_function(loss)
-    counts = positions_counted(samples.labels)
+    counts = samples.kind.counts
     sums = []
     for row, label, count in zip(samples.inputs, samples.labels, counts):
         with torch.no_grad():
             own = mean_loss(network(row[None]), label[None])
         sums.append(own * count)
     each = contributions_to_mean(torch.stack(sums), counts)
-    labels = samples.labels[samples.labels != IGNORED]
     return penchant.Quantity(
         value,
         stderr=stderr_of(each, samples.labels),
-        over="sequences",
+        over=samples.kind.units,
         count=len(each),
-        null=_constant_loss(labels, loss, 2),
+        null=_constant_loss(samples.kind.known, loss, 2),
     )
 
 
 def _constant_loss(labels: Tensor, loss: str, outputs: int) -> float | None:
     """The loss of the best outputs that do not depend on the input; None where it is not known."""
-    if loss == "binary-cross-entropy":
-        chances = labels.double().reshape(len(labels), -1).mean(0)
-        return float((torch.special.entr(chances) + torch.special.entr(1 - chances)).sum())
-    if loss not in ("cross-entropy", "squared-error"):
-        return None
-    if labels.is_floating_point():
-        numbers = labels.double().reshape(len(labels), -1)
-        return float((numbers - numbers.mean(0)).square().sum(1).mean()) / 2
-    shares = labels.cpu().bincount().double() / len(labels)
-    if loss == "cross-entropy":
-        # their entropy; a class without samples costs nothing
-        entropies = torch.special.entr(shares)
-        return float(entropies.sum())
-
-    # unit vectors are half as far apart as -1 and 1, squared
-    away = 1 - float(shares.square().sum())
-    if outputs == 1:
-        return away
-    return away / 2
+    best = loss_named(loss).best_constant
+    return None if best is None else best(labels, outputs)
 
 
 def accuracy_on(network: nn.Module, samples: Samples) -> penchant.Quantity:
     """The accuracy with its standard error over samples; null: the most frequent class."""
-    labels = samples.labels
     _, right = evaluate(network, samples)
-    value, stderr = accuracy([right], len(labels))
-
-    # who always guesses the most frequent class is right so often
-    chance = float(labels.bincount().max()) / len(labels)
-    return penchant.Quantity(value, stderr=stderr, over="samples", count=len(labels), null=chance)
+    return penchant.Quantity(**accuracy_numbers(right, samples))
 
 
 @contextlib.contextmanager

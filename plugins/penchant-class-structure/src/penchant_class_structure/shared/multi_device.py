@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.curvature import GaussNewton, Hessian, counted_samples
 from penchant_numerics.linear_algebra import Factor, Operator
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ def neighbours(first: torch.device, count: int) -> list[torch.device]:
     if first.type != "cpu":
         there = torch.get_device_module(first).device_count()
     if count > there:
-        raise ValueError(f"devices must be at most {there}, the number available, found {count}")
+        raise Refusal(f"devices must be at most {there}, the number available, found {count}")
 
     # a ring, which begins with the first
     start = first.index or 0

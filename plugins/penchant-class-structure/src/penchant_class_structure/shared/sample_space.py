@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from penchant_numerics.curvature import GaussNewton, Hessian
-from penchant_numerics.curvature.gauss_newton import conventions
+from penchant_numerics.curvature import GaussNewton, Hessian, conventions
 from penchant_numerics.curvature.gauss_newton_gram import gauss_newton_gram
 from penchant_numerics.curvature.sample_traces import sample_traces
 from penchant_numerics.data import in_precision

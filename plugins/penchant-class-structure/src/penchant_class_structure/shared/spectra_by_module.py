@@ -6,8 +6,6 @@ Traces take none: of random signs v the products v_m (A v)_m estimate the trace 
 up to v^T A v.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

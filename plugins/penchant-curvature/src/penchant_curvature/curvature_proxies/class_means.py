@@ -9,12 +9,11 @@ added up.
 Only inner products of a layer are stored; cosines over several layers follow by adding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import memory
 from torch import Tensor, nn
 
@@ -83,9 +82,7 @@ def mean_products(
     for number in range(classes):
         inside = labels == number
         if not inside.any():
-            raise ValueError(
-                f"class means need samples of every class, found none of class {number}"
-            )
+            raise Refusal(f"class means need samples of every class, found none of class {number}")
 
         # gradients of one class only are in memory
         own = (inputs[inside], labels[inside])

@@ -5,8 +5,6 @@ operator that knows products only is compared, too, if it is small enough for it
 does not fit in memory is left out, even the exact one; the numbers of others stay.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -14,7 +12,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.curvature import DRAWS
-from penchant_numerics.data import Samples, are_sequences
+from penchant_numerics.data import Samples, kind_of
 from penchant_numerics.device import safe
 from penchant_numerics.layers import MOST_OUTPUTS
 from penchant_numerics.linear_algebra import (
@@ -57,7 +55,7 @@ def chosen_samples(context: penchant.Context) -> Samples:
     """The first samples of each class, in their order; as many sequences altogether."""
     options: CurvatureProxies = context.options
     samples: Samples = getattr(context.data, options.split)
-    if are_sequences(samples.labels):
+    if samples.kind.by_position:
         return samples.select(slice(0, options.per_class))
     if options.per_class is not None:
         samples = samples.first_of_each_class(options.per_class)
@@ -67,7 +65,7 @@ def chosen_samples(context: penchant.Context) -> Samples:
 def compared_estimators(context: penchant.Context) -> list[Any]:
     """The curvatures that are compared: of sequences, those that need no class per sample."""
     estimators = list(context.estimators("curvature"))
-    if not are_sequences(context.data.train.labels):
+    if not context.data.train.kind.by_position:
         return estimators
     return [each for each in estimators if each.name != BY_CLASS]
 
@@ -75,7 +73,7 @@ def compared_estimators(context: penchant.Context) -> list[Any]:
 def eigenvectors_compared(context: penchant.Context) -> int:
     """Leading eigenvectors that are compared: C; of sequences, a few of the many classes."""
     classes = context.data.classes
-    return min(classes, FEW) if are_sequences(context.data.train.labels) else classes
+    return min(classes, FEW) if context.data.train.kind.by_position else classes
 
 
 def measure_layer(context: penchant.Context, layer: str) -> dict[str, Any]:
@@ -174,7 +172,7 @@ def _leading_count(context: penchant.Context) -> int:
 def _refuse_many_rows(context: penchant.Context, data: Samples) -> None:
     """The exact matrix is known by its Gram matrix, with a row for every sample and class."""
     outputs = context.data.outputs
-    if are_sequences(data.labels):
+    if data.kind.by_position:
         outputs = DRAWS if _labels_are_sampled(context, data) else outputs * data.labels.shape[1]
     rows = len(data.inputs) * max(outputs, 2)
     if rows > LARGEST:
@@ -278,9 +276,7 @@ def _beside(context: penchant.Context, exact: Compared | None, proxy: Compared) 
 
 def _labels_are_sampled(context: penchant.Context, data: Samples) -> bool:
     """Whether there are too many positions x classes, so that labels are sampled."""
-    return (
-        are_sequences(data.labels) and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
-    )
+    return data.kind.by_position and data.labels[0].numel() * context.data.classes > MOST_OUTPUTS
 
 
 def _sampled_again(context: penchant.Context, exact: Compared, data: Samples) -> Any:
@@ -313,7 +309,7 @@ def _distance(G: Any, A: Any, again: Any) -> tuple[float, float]:
 def _without_groups(context: penchant.Context, exact: Compared, proxy: Compared) -> dict[str, Any]:
     """Errors and alignments with each group of sequences left out, for errors over sequences."""
     data = proxy.data
-    if not are_sequences(data.labels) or len(data.labels) < GROUPS:
+    if not data.kind.by_position or len(data.labels) < GROUPS:
         return {}
     group = torch.arange(len(data.labels), device=data.labels.device) % GROUPS
     replicates = []
@@ -407,7 +403,7 @@ def _means(context: penchant.Context, some: Compared) -> dict[str, Any]:
     classes = context.data.classes
     labels = some.data.labels
     loss = loss_of(options, context, labels)
-    if loss != "cross-entropy" or are_sequences(labels) or len(labels.unique()) < classes:
+    if loss != "cross-entropy" or kind_of(labels).by_position or len(labels.unique()) < classes:
         return {}
 
     # inner products only, so that layers can be added up; other modules have no features

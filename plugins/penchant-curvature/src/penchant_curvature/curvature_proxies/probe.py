@@ -1,7 +1,5 @@
 """The probe `curvature-proxies`: how well proxies stand for the Gauss-Newton matrix."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.curvature import convex_hessians
-from penchant_numerics.data import IGNORED, Samples, are_sequences
+from penchant_numerics.data import IGNORED, Samples
 from penchant_numerics.statistics import NO_NULL, Null, jackknife, null_of
 from penchant_numerics.training import outputs
 from torch import Tensor, nn
@@ -42,7 +40,7 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     """Measure layers one by one, spread over workers, and put them together."""
     proxies = _proxies(context)
     network, data = measured_network(context), chosen_samples(context)
-    sequences = are_sequences(data.labels)
+    sequences = data.kind.by_position
     leading = eigenvectors_compared(context)
     layers = _shared_layers(context, network, data)
     if options.last is not None:
@@ -125,7 +123,7 @@ def _effective_samples(
         every = len(data.labels)
         return penchant.Quantity(every, exact=True)
     weights = _weights(network, data, loss)
-    sequences = are_sequences(data.labels)
+    sequences = data.kind.by_position
     if sequences:
         weights = (weights * (data.labels != IGNORED)).sum(1)
     square = weights.sum().square()
@@ -467,7 +465,7 @@ def _say_what_is_absent(context: penchant.Context, layers: list[str], shards: Sh
 def _conventions(options: CurvatureProxies, data: Samples, classes: int) -> dict[str, str]:
     every = len(data.labels)
     which = "sequences"
-    if not are_sequences(data.labels):
+    if not data.kind.by_position:
         counts = torch.bincount(data.labels, minlength=classes).tolist()
         which = f"{min(counts)} to {max(counts)} of each class"
     return {

@@ -1,9 +1,7 @@
 """The estimator `cfac`: errors independent of inputs in each class."""
 
-from __future__ import annotations
-
 import penchant
-from penchant_numerics.data import are_sequences
+from penchant_numerics.data import kind_of
 from torch import nn
 
 from penchant_curvature.declarations import Cfac
@@ -16,7 +14,7 @@ def estimate(
 ) -> LayerOperators:
     """Estimator of the role `curvature`."""
     labels = data[1]
-    if are_sequences(labels):
+    if kind_of(labels).by_position:
         raise penchant.Error(
             "cfac needs one class per sample, found sequences with one per position"
         )

@@ -1,7 +1,5 @@
 """The estimator `empirical-fisher`: the second moment of gradients of the loss at the labels."""
 
-from __future__ import annotations
-
 import penchant
 from torch import nn
 

@@ -1,7 +1,5 @@
 """The estimator `ggn`: Gauss-Newton itself, by the gradients of all samples and classes."""
 
-from __future__ import annotations
-
 import penchant
 from torch import nn
 

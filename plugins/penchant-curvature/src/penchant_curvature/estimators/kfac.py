@@ -1,7 +1,5 @@
 """The estimator `kfac`: errors independent of inputs."""
 
-from __future__ import annotations
-
 import penchant
 import torch
 from torch import nn

@@ -1,18 +1,16 @@
 """What the estimators of this plugin check and record before they measure."""
 
-from __future__ import annotations
-
 import penchant
 import torch
 from penchant_numerics.curvature import (
-    LOSSES,
+    conventions,
     convex_columns,
     empirical_columns,
     gauss_newton_columns,
+    has_closed_form,
     numbers_of,
 )
-from penchant_numerics.curvature.losses import conventions
-from penchant_numerics.data import IGNORED, are_sequences
+from penchant_numerics.data import IGNORED, kind_of
 from penchant_numerics.jacobians import Outputs
 from torch import Tensor, nn
 
@@ -38,7 +36,7 @@ def by_columns(
     if has_positions(network, data):
         network, data = _of_sequences(context, network, data, loss, empirical=empirical)
         loss, columns = "squared-error", "gauss-newton"
-    elif loss not in LOSSES:
+    elif not has_closed_form(loss):
         network, data = _of_own_loss(network, data, loss, empirical=empirical)
         loss = "squared-error"
     elif empirical and loss == "cross-entropy":
@@ -76,7 +74,7 @@ def by_factors(
             )
         network, data = _of_sequences(context, network, data, loss)
         loss = "squared-error"
-    elif loss not in LOSSES:
+    elif not has_closed_form(loss):
         network, data = _of_own_loss(network, data, loss)
         loss = "squared-error"
     covered = coverage(network, data[0])
@@ -114,7 +112,7 @@ def _without_ignored(data: Data, loss: str) -> tuple[Data, Tensor | None]:
 
 def has_positions(network: nn.Module, data: Data) -> bool:
     """Whether the loss is a mean over positions: the network has outputs at each of them."""
-    if are_sequences(data[1]):
+    if kind_of(data[1]).by_position:
         return True
     return len(Outputs(network).sample_shape(data[0])) > 1
 
@@ -143,12 +141,7 @@ def _of_own_loss(
             f"{what} needs cross-entropy or squared-error, found {loss!r}; with labels the "
             "estimators ggn, kfac and cfac take any convex loss"
         )
-    try:
-        return convex_columns(network, (inputs, labels), loss=loss), (numbers_of(inputs), None)
-    except ValueError as error:
-        raise penchant.Error(
-            f"{error}; hessian-spectrum with matrices = hessian takes any loss"
-        ) from None
+    return convex_columns(network, (inputs, labels), loss=loss), (numbers_of(inputs), None)
 
 
 def _of_sequences(
@@ -159,7 +152,7 @@ def _of_sequences(
     With half the squared error, the curvature of such a network is that of the sequences.
     """
     inputs, labels = data
-    if labels is None or not are_sequences(labels):
+    if labels is None or not kind_of(labels).by_position:
         # all positions count, and labels do not matter
         shape = Outputs(network).sample_shape(inputs)
         labels = torch.zeros(len(inputs), shape[0], device=inputs.device, dtype=torch.int64)
@@ -169,7 +162,7 @@ def _of_sequences(
             )
     samples = (inputs, labels)
     numbers = numbers_of(inputs)
-    if loss not in LOSSES:
+    if not has_closed_form(loss):
         raise penchant.Error(
             f"curvatures of sequences need cross-entropy or squared-error, found {loss!r}; with "
             "one label per sample ggn, kfac and cfac take any convex loss"
@@ -194,7 +187,7 @@ def loss_of(options: Curvature, context: penchant.Context, labels: Tensor | None
     loss = trained if options.loss == "training" else options.loss
 
     # the result says which loss, and what of it
-    sequences = are_sequences(labels)
+    sequences = kind_of(labels).by_position
     for name, text in conventions(loss, "mean", sequences=sequences).items():
         context.conventions[f"curvature: {name}"] = text
     biases = "with their layer's weights" if options.bias else "left out"

@@ -4,12 +4,11 @@ What does not fit is refused in a sentence: into the memory budget where one was
 that the device has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import memory
 from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers.layer_uses import layer_uses
@@ -22,7 +21,7 @@ _BYTES = 8  # of a number in double precision
 _GIB = 2**30
 
 
-class TooLargeError(ValueError):
+class TooLargeError(Refusal):
     """The request takes more memory than there is; the message says how much."""
 
 

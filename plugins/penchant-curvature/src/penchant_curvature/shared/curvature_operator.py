@@ -5,14 +5,13 @@ matrices. In double precision a relative distance below about 1e-8 is rounding. 
 `penchant_numerics.roles.LayerCurvature` asks for, so an operator of anybody's can be compared.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.linear_algebra import Eigenpairs, Operator, leading_pairs
 from torch import Tensor
 
@@ -75,7 +74,7 @@ class Curvature(Operator):
             relative: Whether the distance is divided by |A|; NaN where that is 0.
         """
         if other.size != self.size:
-            raise ValueError(
+            raise Refusal(
                 f"expected an operator on {self.size} parameters, found one on {other.size}"
             )
         own = self.squared_norm
@@ -118,7 +117,7 @@ class Curvature(Operator):
         if spectrum is not None:
             return spectrum if count is None else _padded(spectrum, min(count, self.size))
         if count is None:
-            raise ValueError(
+            raise Refusal(
                 f"all eigenvalues of {self.size} parameters are too many: expected a count, "
                 "found none"
             )
@@ -158,7 +157,7 @@ def squared_norm(A: Any) -> float:
 def dense_inner(A: Any, B: Any) -> float:
     """<A, B> of small operators by their matrices."""
     if A.size > DENSE:
-        raise ValueError(
+        raise Refusal(
             f"no inner product of {type(A).__name__} and {type(B).__name__} beyond {DENSE} "
             f"parameters, found {A.size}"
         )

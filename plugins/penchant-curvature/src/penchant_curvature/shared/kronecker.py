@@ -14,15 +14,22 @@ Over several layers (Khatri-Rao) block (l, l') is H^{ll'} x Delta^{ll'}, moments
 Positions of two convolutions have no common order, so means of inputs and sums of errors are taken
 in all blocks (`reduce`): the whole is positive. With expanded blocks on the diagonal it would not
 be, and is refused.
+
+Damped inverses of a Kronecker product, by eigenvectors of its factors.
+
+Among these the product is diagonal, and so is what damping adds to it. Martens and Grosse (2015)
+damp both factors instead.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import memory
 from penchant_numerics.linear_algebra import Eigenpairs, Factor
 from torch import Tensor
@@ -35,7 +42,6 @@ from penchant_curvature.shared.columns import (
     over_chunks,
 )
 from penchant_curvature.shared.curvature_operator import Curvature, dense_inner, direct_pairs
-from penchant_curvature.shared.kronecker_inverse import KroneckerInverse
 from penchant_curvature.shared.linear_layers import Layer
 from penchant_curvature.shared.moment_sums import Moments
 
@@ -57,7 +63,7 @@ class KroneckerSum(Curvature):
         self.by_class = by_class
         joined = groups is not None and all(each.inputs is not None for each in factors)
         if len(layers) > 1 and not joined:
-            raise ValueError(f"{len(layers)} layers need the groups of samples and joined moments")
+            raise Refusal(f"{len(layers)} layers need the groups of samples and joined moments")
 
         # samples of each group, for blocks between layers
         self.members: list[Tensor] = []
@@ -285,7 +291,7 @@ class KroneckerSum(Curvature):
             An operator.
         """
         if not self._is_single:
-            raise ValueError(
+            raise Refusal(
                 "a damped inverse needs a single Kronecker product, found "
                 f"{self.groups} groups of samples in {len(self.layers)} layers"
             )
@@ -342,3 +348,51 @@ def _quadratic(left: Stored, right: Stored, H: Tensor, Delta: Tensor) -> float:
         return products.sum()
 
     return float(sum(over_chunks(left, of_some)))
+
+
+class KroneckerInverse(Curvature):
+    """(H x Delta + damping)^-1, or both factors damped, by eigenvectors of the factors."""
+
+    def __init__(
+        self, layers: Sequence[Layer], factors: Moments, damping: float, kind: str
+    ) -> None:
+        if damping <= 0 or kind not in ("exact", "factored"):
+            raise Refusal(
+                "expected damping above 0 and kind exact or factored, "
+                f"found {damping:g} and {kind!r}"
+            )
+        H, Delta = factors.H[0], factors.Delta[0]
+        super().__init__(layers, device=H.device, dtype=H.dtype)
+        inputs, self._inputs = torch.linalg.eigh(H)
+        errors, self._errors = torch.linalg.eigh(Delta)
+
+        # eigenvalues that only rounding made negative are zero
+        inputs, errors = inputs.clamp(min=0), errors.clamp(min=0)
+        if kind == "exact":
+            damped = torch.outer(errors, inputs) + damping
+        else:
+            root = math.sqrt(damping)
+            damped = torch.outer(errors + root, inputs + root)
+        self._inverse = damped.reciprocal()  # (o, d)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        (given,) = self.matrices(rows)
+        # among eigenvectors of both factors the inverse is one number per entry
+        turned = self._errors.T @ given @ self._inputs
+        turned *= self._inverse
+        back = self._errors @ turned @ self._inputs.T
+        return self.flat([back])
+
+    def exact_trace(self) -> float:
+        """The sum of inverses."""
+        return float(self._inverse.sum())
+
+    def inner(self, other: Any) -> float:
+        """<A, B> of small operators by their matrices."""
+        return dense_inner(self, other)
+
+    def exact_spectrum(self) -> Tensor:
+        """The inverses, descending."""
+        inverses = self._inverse.flatten()
+        ordered = inverses.sort(descending=True)
+        return ordered.values

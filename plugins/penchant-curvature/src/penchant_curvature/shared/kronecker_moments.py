@@ -9,12 +9,10 @@ Samples are passed in the order of their groups, so that those of a group lie si
 batch. What is summed of a layer is in `moment_sums`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch
-from penchant_numerics.curvature import loss_factor_times
+from penchant_numerics.curvature import closed_form
 from penchant_numerics.device import accumulation_dtype, batch_size, fitting_batch, memory
 from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import layer_pass, weight_matrix
@@ -186,7 +184,7 @@ def loss_columns(outputs: Tensor, loss: str) -> Tensor:
     # L times unit vectors
     units = torch.eye(classes, device=wide.device, dtype=wide.dtype)
     spread = units[:, None].expand(-1, samples, -1)
-    columns = loss_factor_times(wide, spread, loss)
+    columns = closed_form(loss).factor_times(wide, spread)
     return columns.to(outputs.dtype)
 
 

@@ -13,12 +13,11 @@ All of it is in double precision. One output is the difference of two logits and
 classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import accumulation_dtype, batch_size, fitting_batch
 from penchant_numerics.layers import Factored, TangentFeatures, is_transposed
 from torch import Tensor, nn
@@ -75,7 +74,7 @@ class LayerSamples:
         batch: int | None = None,
     ) -> None:
         if columns not in COLUMNS:
-            raise ValueError(f"columns must be one of {', '.join(COLUMNS)}, found {columns!r}")
+            raise Refusal(f"columns must be one of {', '.join(COLUMNS)}, found {columns!r}")
         self.name = layer
         self.loss = loss
         self.columns = columns
@@ -93,7 +92,7 @@ class LayerSamples:
         self.has_bias = self.factored and names[1] in chosen
         self.transposed = self.factored and is_transposed(network.get_submodule(layer))
         if columns == "empirical" and self.labels is None:
-            raise ValueError("the empirical Fisher needs labels, found none")
+            raise Refusal("the empirical Fisher needs labels, found none")
         self.batch = batch or self._fitting_batch()
 
     def _fitting_batch(self) -> int:

@@ -5,8 +5,6 @@ have the order of the network: weights in row-major order, then biases, so that 
 layer acts on the same vectors as Gauss-Newton restricted to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

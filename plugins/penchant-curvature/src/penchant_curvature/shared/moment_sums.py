@@ -8,12 +8,11 @@ and errors summed over them first (`reduce`): Eschenhagen et al., Kronecker-fact
 curvature for modern neural network architectures, NeurIPS 2023.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import accumulation_dtype
 from penchant_numerics.layers import input_positions, is_transposed, weight_matrix
 from torch import Tensor, nn
@@ -24,11 +23,11 @@ POSITIONS = ("expand", "reduce")
 _TOGETHER = 2048  # errors that are multiplied at once, or more where a sample has more
 
 
-class UnreachedError(ValueError):
+class UnreachedError(Refusal):
     """A layer that runs, and whose outputs the network's do not depend on differentiably."""
 
 
-class IndefiniteError(ValueError):
+class IndefiniteError(Refusal):
     """Blocks between layers that no positive matrix has."""
 
 
@@ -68,7 +67,7 @@ class Measured:
     def __post_init__(self) -> None:
         if self.positions not in POSITIONS:
             choices = " or ".join(POSITIONS)
-            raise ValueError(f"positions must be {choices}, found {self.positions!r}")
+            raise Refusal(f"positions must be {choices}, found {self.positions!r}")
 
 
 class Rows:

@@ -1,7 +1,5 @@
 """One hidden layer of tanh units."""
 
-from __future__ import annotations
-
 import math
 
 from penchant_example.declarations import Perceptron

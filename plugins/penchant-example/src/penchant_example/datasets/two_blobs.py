@@ -1,7 +1,5 @@
 """Two round clouds of points in the plane."""
 
-from __future__ import annotations
-
 import torch
 from penchant_example.declarations import TwoBlobs
 from penchant_numerics.data import Data, Samples

@@ -1,7 +1,5 @@
 """Standard deviation s of n numbers; its standard error is s / sqrt(2 n - 2) under normality."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from penchant_example.declarations import StandardDeviation

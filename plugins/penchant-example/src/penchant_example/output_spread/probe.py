@@ -1,7 +1,5 @@
 """The probe `output-spread`: how differently fresh networks answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 import torch

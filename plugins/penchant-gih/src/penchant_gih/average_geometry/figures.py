@@ -1,12 +1,10 @@
 """Figures of the probe `average-geometry`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned, rows_as_images, spectrum
 
-from penchant_gih.shared.matrix import draw_matrix
+from penchant_gih.shared.containment import draw_matrix
 
 SHOWN = 10  # directions at either end
 

@@ -6,8 +6,6 @@ shares add up to 1, and are linear in G up to the trace, so that a few networks 
 they bias eigenvalues. Isotropic gradients have the same share at every frequency.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Input gradients of one trained network at samples of its dataset, and the waves in them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -41,10 +39,7 @@ def gradients_at_samples(options: AverageGeometry, context: penchant.Context) ->
             f"the {options.split} split has {count}"
         )
     ((_, network),) = context.trained()
-    try:
-        rows = sample_input_gradients(network, samples)
-    except ValueError as error:
-        raise penchant.Error(f"{error}; unit = 0 chooses the first of them") from None
+    rows = sample_input_gradients(network, samples)
     context.conventions["output"] = differentiated(context.architecture.outputs)
     context.conventions["inputs"] = f"{len(rows)} {options.split} samples of the dataset"
     return rows

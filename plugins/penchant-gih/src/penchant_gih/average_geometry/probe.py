@@ -1,7 +1,5 @@
 """The probe `average-geometry`: G at initialisation, its spectrum, how far it is from isotropy."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable
@@ -16,17 +14,17 @@ from penchant_numerics.inputs import (
     effective_rank,
     isotropic_spectra,
 )
-from penchant_numerics.roles import Directions
+from penchant_numerics.roles import Directions, refuse_zero
 from penchant_numerics.statistics import statistics
 from torch import Tensor
 
 from penchant_gih.average_geometry import frequency_shares
 from penchant_gih.average_geometry.one_network import gradients_at_samples, over_samples, waves
 from penchant_gih.declarations.geometry import AverageGeometry
-from penchant_gih.shared import row_geometry
+from penchant_gih.shared import geometry
 from penchant_gih.shared.containment import inner_products
-from penchant_gih.shared.preferred_directions import independent_groups, matrix_of, refuse_zero
-from penchant_gih.shared.probing import scalar_outputs
+from penchant_gih.shared.gradients import scalar_outputs
+from penchant_gih.shared.preferred_directions import independent_groups, matrix_of
 
 Statistic = Callable[[Tensor], float]  # of a spectrum (k,)
 
@@ -109,7 +107,7 @@ def _answer(context: penchant.Context, networks: int) -> Directions:
     directions: Directions = estimate(networks=networks)
     large = directions.vectors.shape[1] > LARGEST_STORED
     if large and directions.rows is not None:
-        refuse_zero(directions)
+        refuse_zero(directions.eigenvalues, directions.vectors.shape[1])
         return directions
     return independent_groups(context, networks, directions)
 
@@ -117,10 +115,10 @@ def _answer(context: penchant.Context, networks: int) -> Directions:
 def _of_gradients(rows: Tensor) -> Directions:
     """G of one network and its groups, from gradients (samples, D)."""
     directions = directions_of_gradients(rows)
-    refuse_zero(directions)
+    refuse_zero(directions.eigenvalues, directions.vectors.shape[1])
     if rows.shape[1] > LARGEST_STORED and directions.rows is not None:
         return directions
-    groups = row_geometry.matrices(rows, len(rows))
+    groups = geometry.matrices(rows, len(rows))
     return dataclasses.replace(directions, matrix=directions.moment(), groups=groups)
 
 
@@ -235,7 +233,7 @@ def _isotropy(directions: Directions) -> penchant.Quantity:
     # <G, I> is the trace; the norm of I is the root of D.
     if directions.groups is None:
         assert directions.rows is not None  # an answer has groups or gradients
-        table, traces = row_geometry.table_and_traces(directions.rows, directions.networks)
+        table, traces = geometry.table_and_traces(directions.rows, directions.networks)
     else:
         table = inner_products(list(directions.groups))
         diagonals = directions.groups.diagonal(dim1=1, dim2=2)
@@ -253,7 +251,7 @@ def _isotropy(directions: Directions) -> penchant.Quantity:
 
 def _isotropy_of(rows: Tensor) -> penchant.Quantity:
     """Corr(G, I) of one network, from gradients (samples, D)."""
-    corr = row_geometry.corr_isotropic(rows)
+    corr = geometry.corr_isotropic(rows)
     count = len(rows)
     return penchant.Quantity(
         corr.value, stderr=corr.stderr, over="networks", count=count, df=count - 1, null=1.0
@@ -272,11 +270,11 @@ def _energies(directions: Directions, shape: tuple[int, ...]) -> tuple[Tensor, l
     # From the gradients themselves.
     rows = directions.rows
     assert rows is not None  # an answer has groups or gradients
-    groups = row_geometry.members(directions.networks, len(rows), device=rows.device)
+    groups = geometry.members(directions.networks, len(rows), device=rows.device)
     assert groups is not None
     equal = torch.full_like(directions.eigenvalues, 1 / len(rows))
     left_out = []
-    for weights in row_geometry.left_out_weights(groups, like=equal):
+    for weights in geometry.left_out_weights(groups, like=equal):
         left_out.append(frequency_shares.energies_of_rows(rows, weights, shape))
     energies = frequency_shares.energies_of_rows(rows, equal, shape)
     return energies, left_out

@@ -1,7 +1,5 @@
 """A linear feature on the first direction, a ring in the plane of the next two."""
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.data import Data
 from torch import Generator, Tensor

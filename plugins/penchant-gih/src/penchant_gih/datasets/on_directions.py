@@ -1,7 +1,5 @@
 """Samples whose features lie on a few directions, with normal noise on all others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Two concentric circles, one a class, in the plane of two directions."""
 
-from __future__ import annotations
-
 from penchant_numerics.data import Data
 from torch import Generator, Tensor
 

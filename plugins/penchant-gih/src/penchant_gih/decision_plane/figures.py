@@ -1,7 +1,5 @@
 """Figure of the probe `decision-plane`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -42,9 +40,8 @@ def _draw_plane(axes: Axes, result: penchant.Result, number: int) -> None:
     second = int(arrays["seconds"][number])
     accuracy = result.tables["test-accuracy"].at(second=second).quantity()
     # Both directions by their eigen-indices.
-    first = result.options.get("first_index", 0)
     axes.set(
-        xlabel=f"along direction {first}",
+        xlabel="along direction 0",
         ylabel=f"along direction {second}",
         title=f"test accuracy {accuracy.value:.3f} ± {accuracy.stderr:.3f}",
         xlim=(axis[0], axis[-1]),

@@ -1,7 +1,5 @@
 """The probe `decision-plane`: two circles in a plane, and the boundary a network learns there."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -11,19 +9,19 @@ import penchant
 import torch
 from penchant_numerics.data import Data
 from penchant_numerics.inputs import first_output
-from penchant_numerics.training import Learner, measured, outputs
+from penchant_numerics.training import Learner, measured, outputs, right_answers
 from torch import Tensor, nn
 
 from penchant_gih.declarations.preference import DecisionPlane
 from penchant_gih.shared.preferred_directions import (
-    chosen_indices,
     direction_of,
+    indices_of,
     preferred_directions,
     shared_directions,
 )
-from penchant_gih.shared.right_answers import right_answers
 
 OUTPUTS = 2
+EXTENT = 1.6  # half side of the picture, in units of the larger radius
 SHOWN = 400  # test samples stored for the picture
 
 
@@ -32,15 +30,14 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
     geometry = preferred_directions(
         context, networks=options.networks, outputs=OUTPUTS, stored=options.geometry
     )
-    seconds = chosen_indices(options.seconds, geometry.vectors)
-    (first,) = chosen_indices((options.first_index,), geometry.vectors)
-    if first in seconds:
-        raise penchant.Error(f"a plane needs two directions, found index {first} twice")
+    seconds = indices_of(options.seconds, geometry.vectors)
+    if 0 in seconds:
+        raise penchant.Error("a plane needs two directions, found index 0 twice")
     # Every plane has trainings of its own.
     learnt = context.tables(
         learnt_boundary,
         inside=("sample", "coordinate"),
-        shared={"first": geometry.vectors[first], **shared_directions(seconds, geometry.vectors)},
+        shared={"first": geometry.vectors[0], **shared_directions(seconds, geometry.vectors)},
         trainings=True,
         outputs=OUTPUTS,
         second=seconds,
@@ -70,7 +67,7 @@ def run(options: DecisionPlane, context: penchant.Context) -> penchant.Result:
 def _axis(options: DecisionPlane) -> np.ndarray:
     """Coordinates of the grid."""
     largest = max(options.radii)
-    half = options.extent * largest
+    half = EXTENT * largest
     return np.linspace(-half, half, options.grid_points)
 
 

@@ -1,7 +1,5 @@
 """Datasets of the plugin."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

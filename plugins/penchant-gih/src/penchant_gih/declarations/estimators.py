@@ -1,7 +1,5 @@
 """The estimator of the average geometry."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Probes of the geometry itself."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Probes of what the geometry predicts: networks are trained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -367,9 +365,6 @@ class DecisionPlane(FromGeometry):
         "fig-1": {**PUBLISHED, "training": {**RECIPE, "epochs": 20}},
     }
 
-    first_index: int = penchant.option(
-        0, "eigen-index of the direction that all planes share", at_least=0
-    )
     seconds: tuple[int, ...] = penchant.option(
         (1, -1), "eigen-index of the other direction, for each plane"
     )
@@ -378,8 +373,5 @@ class DecisionPlane(FromGeometry):
     )
     noise_std: float = penchant.option(1.0, NOISE_STD, at_least=0)
     grid_points: int = penchant.option(61, "points along each direction of the picture", at_least=2)
-    extent: float = penchant.option(
-        1.6, "half side of the picture, in units of the larger radius", above=0
-    )
     train: int = penchant.option(10000, "training samples", at_least=2)
     test: int = penchant.option(10000, "test samples", at_least=2)

@@ -1,7 +1,5 @@
 """Figure of the probe `direction-generalization`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Beside, Curve, by_index, captioned

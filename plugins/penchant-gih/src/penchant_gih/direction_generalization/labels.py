@@ -5,8 +5,6 @@ on isotropic inputs x = epsilon a u + w it is sin(pi a), a before it is scaled b
 published code, so that epsilon is a margin.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

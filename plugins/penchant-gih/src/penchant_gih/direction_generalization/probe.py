@@ -1,7 +1,5 @@
 """The probe `direction-generalization`: what is learnt along each direction that decides labels."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
@@ -18,8 +16,8 @@ from penchant_gih.declarations.preference import DirectionGeneralization
 from penchant_gih.direction_generalization.labels import Labeller, isotropic_inputs
 from penchant_gih.shared.geometry import uncentred
 from penchant_gih.shared.preferred_directions import (
-    chosen_indices,
     direction_of,
+    indices_of,
     matrix_of,
     preferred_directions,
     shared_directions,
@@ -34,7 +32,7 @@ PUBLISHED_NOISE = {"dataset": 0.2, "isotropic": 0.0}  # while labelling
 def run(options: DirectionGeneralization, context: penchant.Context) -> penchant.Result:
     """Train fresh networks for each direction."""
     eigenvalues, vectors = _basis(options, context)
-    indices = chosen_indices(options.indices, vectors, every=options.every)
+    indices = indices_of(options.indices, vectors, every=options.every)
     learnt = context.tables(
         labelled_accuracy,
         shared=shared_directions(indices, vectors),

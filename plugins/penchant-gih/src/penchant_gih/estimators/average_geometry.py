@@ -1,7 +1,5 @@
 """The average geometry of fresh networks, each at probing inputs of its own."""
 
-from __future__ import annotations
-
 import math
 
 import penchant
@@ -12,15 +10,15 @@ from penchant_numerics.roles import Directions
 from torch import Tensor
 
 from penchant_gih.declarations.estimators import AverageGeometry
-from penchant_gih.shared import row_geometry
-from penchant_gih.shared.geometry import GROUPS, HALVES, Geometry
-from penchant_gih.shared.gradients import probed_gradients, shard_size
-from penchant_gih.shared.probing import (
+from penchant_gih.shared.geometry import GROUPS, HALVES, Geometry, directions_of_rows
+from penchant_gih.shared.gradients import (
     BATCH_NORM,
     OUTPUTS,
     calibration_points,
     fresh_networks,
+    probed_gradients,
     probing_points,
+    shard_size,
 )
 
 
@@ -41,7 +39,7 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
     # Large inputs and few networks: their gradients say all there is to say.
     if by_rows(networks * options.vectors, size):
         rows = torch.cat([gradients.flatten(0, 1) for gradients in batches])
-        return row_geometry.directions(rows, networks=networks, conventions=conventions)
+        return directions_of_rows(rows, networks=networks, conventions=conventions)
     _refuse_what_does_not_fit(size, context.device)
     geometry = Geometry(size, device=context.device, inputs=options.vectors)
     for gradients in batches:
@@ -52,15 +50,12 @@ def estimate(options: AverageGeometry, context: penchant.Context, *, networks: i
 def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
     # Halves and groups of the networks have a matrix each, and are stacked at the end.
     needed = (HALVES + 2 * GROUPS + 4) * 8 * size**2
-    try:
-        memory.require(
-            needed,
-            device,
-            what=f"the average geometry of {size} inputs, in groups",
-            hint="draw fewer networks than inputs, whose gradients are stored instead",
-        )
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    memory.require(
+        needed,
+        device,
+        what=f"the average geometry of {size} inputs, in groups",
+        hint="draw fewer networks than inputs, whose gradients are stored instead",
+    )
 
 
 def _conventions(options: AverageGeometry, outputs: int) -> dict[str, str]:

@@ -1,22 +1,19 @@
 """Figure of the probe `feature-elimination`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned
-
-from penchant_gih.shared.against_random import accuracy_against_random
+from penchant_numerics.pictures.curves import curves
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Accuracy against the number of directions taken out (figure 6)."""
-    figure = accuracy_against_random(
-        result,
-        "removed",
-        label="least aligned with G first",
-        xlabel="directions removed (random ones: same explained variance)",
-    )
+    tables = {
+        "least aligned with G first": result.tables["test-accuracy"],
+        "at random": result.tables["random-test-accuracy"],
+    }
+    xlabel = "directions removed (random ones: same explained variance)"
+    figure = curves(tables, x="removed", y="test accuracy", xlabel=xlabel)
     caption = (
         "Test accuracy without the directions of smallest G-energy, and without random ones that "
         "explain the same variance. Mean advantage: "

@@ -1,7 +1,5 @@
 """The probe `feature-preference`: does a network rely on the linear feature or on the ring?"""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Any
@@ -9,17 +7,16 @@ from typing import Any
 import numpy as np
 import penchant
 from penchant_numerics.data import Data
-from penchant_numerics.training import Learner, measured
+from penchant_numerics.training import Learner, measured, right_answers
 from torch import Tensor
 
 from penchant_gih.declarations.preference import FeaturePreference
 from penchant_gih.shared.preferred_directions import (
-    chosen_indices,
     direction_of,
+    indices_of,
     preferred_directions,
     shared_directions,
 )
-from penchant_gih.shared.right_answers import right_answers
 
 OUTPUTS = 2
 FEATURES = ("linear", "ring")
@@ -68,8 +65,8 @@ def run(options: FeaturePreference, context: penchant.Context) -> penchant.Resul
 
 def _indices(options: FeaturePreference, vectors: Tensor) -> list[int]:
     """Where the linear feature goes: never on the ring's own plane."""
-    chosen_indices(options.ring, vectors)
-    indices = chosen_indices(options.indices, vectors, every=options.every)
+    indices_of(options.ring, vectors)
+    indices = indices_of(options.indices, vectors, every=options.every)
     if options.indices is None:
         return [index for index in indices if index not in options.ring]
     # Requested indices are refused there, not left out.

@@ -6,8 +6,6 @@ data and one M^T u, the derivative along u of the input gradient of f. M is neve
 network adds one term of rank two.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Results about Delta: its correlations, its share in a subspace, arrays, quantities."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,13 +1,11 @@
 """Figures of the probe `geometry-evolution`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Curve, by_index, captioned, log_ticks
 
 from penchant_gih.shared.by_step import step_axis
-from penchant_gih.shared.matrix import draw_matrix
+from penchant_gih.shared.containment import draw_matrix
 
 CORRELATIONS = {"corr-s": "Corr(Delta, S)", "corr-gsg": "Corr(Delta, G S G)"}
 

@@ -1,7 +1,5 @@
 """The probe `geometry-evolution`: Delta from the mixed derivative, and what it is aligned with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -25,22 +23,23 @@ from penchant_gih.geometry_evolution.evolution import (
 )
 from penchant_gih.geometry_evolution.evolution_rows import Row, arrays_of, quantities_of, row_of
 from penchant_gih.shared.geometry import GROUPS, uncentred
-from penchant_gih.shared.gradients import probed_gradients, shard_size
-from penchant_gih.shared.missing import missing_names
-from penchant_gih.shared.preferred_directions import groups_of, independent_groups
-from penchant_gih.shared.probing import (
+from penchant_gih.shared.gradients import (
     BATCH_NORM,
     calibration_points,
     fresh_networks,
+    probed_gradients,
     probing_law,
     probing_points,
     refuse_statistics_at_zero,
+    shard_size,
     stacked,
     stacks,
     tensors_of,
     with_statistics,
 )
+from penchant_gih.shared.preferred_directions import groups_of, independent_groups
 from penchant_gih.shared.projected import Projected
+from penchant_gih.shared.training_steps import missing_names
 
 PROBING = {
     "gaussian": "normal inputs of each network's own, each with its opposite",

@@ -1,34 +1,38 @@
-"""The probe `geometry-training`: how the geometry of trained networks changes, towards what."""
+"""The probe `geometry-training`: how the geometry of trained networks changes, towards what.
 
-from __future__ import annotations
+How fast a sampled geometry changes, and how far it goes: 1 - Corr of consecutive evaluations.
+
+All evaluations use the same networks, so the errors of consecutive velocities go together: the
+error of their sum is the jackknife's over networks, not the root of their squares.
+"""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Data, Samples
-from penchant_numerics.inputs import corr_with_fixed, distinct_mean, rotated
+from penchant_numerics.inputs import (
+    Corr,
+    corr_of_sampled,
+    corr_with_fixed,
+    distinct_mean,
+    jackknifed,
+    rotated,
+)
+from penchant_numerics.inputs.correlation import cosine
 from penchant_numerics.statistics import Repetitions
-from penchant_numerics.training import Learner, train_and_evaluate, trainings_a_shard
+from penchant_numerics.training import Learner, right_answers, train_and_evaluate, trainings_a_shard
 from torch import Tensor, nn
 
 from penchant_gih.declarations.geometry import GeometryTraining
-from penchant_gih.geometry_training.velocities import velocities
 from penchant_gih.shared.geometry import flipped, uncentred
-from penchant_gih.shared.gradients import probed_gradients
-from penchant_gih.shared.missing import missing_names
-from penchant_gih.shared.preferred_directions import (
-    groups_of,
-    independent_groups,
-    matrix_of,
-    with_matrix,
-)
-from penchant_gih.shared.probing import (
+from penchant_gih.shared.gradients import (
     BATCH_NORM,
+    probed_gradients,
     probing_law,
     probing_points,
     refuse_statistics_at_zero,
@@ -37,10 +41,14 @@ from penchant_gih.shared.probing import (
     tensors_of,
     with_statistics,
 )
-from penchant_gih.shared.projected import Projected
-from penchant_gih.shared.right_answers import right_answers
-from penchant_gih.shared.sampled_products import quadratic_forms, squared_products
-from penchant_gih.shared.training_steps import chosen_steps
+from penchant_gih.shared.preferred_directions import (
+    groups_of,
+    independent_groups,
+    matrix_of,
+    with_matrix,
+)
+from penchant_gih.shared.projected import Projected, quadratic_forms, squared_products
+from penchant_gih.shared.training_steps import chosen_steps, missing_names
 
 DATA = {
     "dataset": "the dataset",
@@ -314,9 +322,8 @@ def _quantities(
     quantities = {f"peak-{name}": _peak(tables[name]) for name in CORRELATIONS}
     # The null is always answering with the most frequent class.
     for name, samples in zip(ACCURACIES, (data.train, data.test)):
-        commonest = float(samples.labels.bincount().max())
         final = right[name].at(step=right[name].axes["step"][-1])
-        accuracy = final.mean(("training", "sample"), null=commonest / len(samples.labels))
+        accuracy = final.mean(("training", "sample"), null=samples.kind.commonest)
         quantities[name] = accuracy.quantity()
     return quantities
 
@@ -328,3 +335,41 @@ def _peak(correlation: penchant.Table) -> penchant.Quantity:
         return penchant.Quantity(math.nan, over=correlation.over, count=correlation.count)
     largest = int(np.nanargmax(correlation.values))
     return correlation.at(step=correlation.axes["step"][largest]).quantity()
+
+
+class Velocities(NamedTuple):
+    """Velocities of a geometry between evaluations, and their sum, with errors over networks."""
+
+    values: list[float]
+    errors: list[float]
+    path: Corr
+
+
+def velocities(gradients: Tensor) -> Velocities:
+    """Velocities along evaluations, of different networks only.
+
+    Args:
+        gradients: (evaluations, networks, inputs, D).
+    """
+    # norms at each evaluation, products between neighbours
+    tables = [squared_products(rows, rows).cpu() for rows in gradients]
+    pairs = []
+    for before in range(len(gradients) - 1):
+        after = before + 1
+        cross = squared_products(gradients[after], gradients[before]).cpu()
+        pairs.append((cross, tables[after], tables[before]))
+
+    def path(chosen: list[int]) -> float:
+        total = 0.0
+        for products in pairs:
+            means = [distinct_mean(table, chosen) for table in products]
+            corr = cosine(*means)
+            total += 1 - corr
+        return total
+
+    corrs = [corr_of_sampled(*products) for products in pairs]
+    values = [1 - corr.value for corr in corrs]
+    errors = [corr.stderr for corr in corrs]
+    # Leaving out a network changes all evaluations at once.
+    networks = gradients.shape[1]
+    return Velocities(values, errors, jackknifed(path, networks))

@@ -1,7 +1,5 @@
 """Figure of the probe `input-curvature`."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.figure import Figure

@@ -1,13 +1,10 @@
 """Figures of the probe `sample-pruning`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from penchant_numerics.pictures import BLUE, captioned
-
-from penchant_gih.shared.against_random import accuracy_against_random
+from penchant_numerics.pictures.curves import curves
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -17,12 +14,12 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def pruning(result: penchant.Result) -> Figure:
     """Accuracy against the share of samples taken out."""
-    figure = accuracy_against_random(
-        result,
-        "fraction",
-        label="lowest score first",
-        xlabel="share of every class removed from the training samples",
-    )
+    tables = {
+        "lowest score first": result.tables["test-accuracy"],
+        "at random": result.tables["random-test-accuracy"],
+    }
+    xlabel = "share of every class removed from the training samples"
+    figure = curves(tables, x="fraction", y="test accuracy", xlabel=xlabel)
     caption = (
         "Test accuracy after removing the samples of lowest score, or random ones. "
         f"Mean advantage: {result.quantities['advantage'].with_significance}."

@@ -1,26 +1,23 @@
 """The probe `sample-pruning`: is a training set better pruned by Score than at random?"""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.training import Learner, measured
+from penchant_numerics.training import Learner, measured, right_answers
 from torch import Generator, Tensor
 
 from penchant_gih.declarations.preference import SamplePruning
 from penchant_gih.shared.geometry import scores
+from penchant_gih.shared.gradients import scalar_outputs
 from penchant_gih.shared.preferred_directions import (
     groups_of,
     independent_groups,
     matrix_of,
     preferred_directions,
 )
-from penchant_gih.shared.probing import scalar_outputs
-from penchant_gih.shared.right_answers import right_answers
 
 
 def run(options: SamplePruning, context: penchant.Context) -> penchant.Result:

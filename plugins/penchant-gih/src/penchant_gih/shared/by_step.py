@@ -1,7 +1,5 @@
 """Curves along training: logarithmic in the step, with room for step 0."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator

@@ -2,14 +2,17 @@
 
 For a random subspace of dimension k the mean square follows from Schur's lemma: symmetric matrices
 without trace are an irreducible representation of dimension n = (D - 1) (D + 2) / 2.
-"""
 
-from __future__ import annotations
+A symmetric matrix over the input, drawn as a picture.
+"""
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from penchant_numerics.inputs import Corr, distinct_mean, jackknifed
 from torch import Tensor
 
@@ -64,3 +67,18 @@ def containment_null(trace: float, squared_norm: float, size: int, rank: int) ->
     inside = uniform * rank / size
     inside += left * traceless / dimension
     return math.sqrt(max(0.0, inside) / squared_norm)
+
+
+COVERED = 0.99  # share of the entries that the colours cover
+
+
+def draw_matrix(axes: Axes, matrix: np.ndarray, label: str) -> None:
+    """Entries in colours that are white at zero; few extreme ones do not set the scale."""
+    # White is zero; few extreme entries do not set the scale.
+    sizes = np.abs(matrix)
+    limit = float(np.quantile(sizes, COVERED)) or float(sizes.max()) or 1.0
+    image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
+    axes.set(xlabel="input value", ylabel="input value")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.figure.colorbar(image, ax=axes, shrink=0.85, label=label)

@@ -1,7 +1,5 @@
 """G for the probes that build on it: stored, or from the estimator of the role `directions`."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -9,10 +7,10 @@ from collections.abc import Sequence
 import penchant
 import torch
 from penchant_numerics.linear_algebra import descending_eigh
-from penchant_numerics.roles import Directions
+from penchant_numerics.roles import Directions, chosen_indices, refuse_zero
 from torch import Tensor
 
-from penchant_gih.shared import row_geometry
+from penchant_gih.shared import geometry
 from penchant_gih.shared.geometry import GROUPS
 
 
@@ -41,16 +39,13 @@ def with_matrix(context: penchant.Context, networks: int) -> Directions:
 
 def _formed(context: penchant.Context, directions: Directions) -> Directions:
     """The answer with its matrix."""
-    try:
-        matrix = directions.moment()
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    matrix = directions.moment()
     if matrix is None:
         raise penchant.Error(
             f"the whole matrix is needed, found {len(directions.vectors)} leading directions of "
             f"{context.estimator('directions').name}: leave its option `leading` out"
         )
-    refuse_zero(directions)
+    refuse_zero(directions.eigenvalues, directions.vectors.shape[1])
     return dataclasses.replace(directions, matrix=matrix)
 
 
@@ -64,16 +59,6 @@ def groups_of(directions: Directions) -> Tensor:
     """The groups of `independent_groups`."""
     assert directions.groups is not None
     return directions.groups
-
-
-def refuse_zero(directions: Directions) -> None:
-    """Directions of a geometry that is exactly zero would be arbitrary."""
-    if not bool(directions.eigenvalues.any()):
-        size = directions.vectors.shape[1]
-        raise penchant.Error(
-            f"the gradient by each of {size} inputs is exactly zero in every network: an "
-            "architecture whose output does not depend on its input has no geometry"
-        )
 
 
 def independent_groups(
@@ -96,7 +81,7 @@ def independent_groups(
     if directions.groups is not None:
         return directions
     if directions.rows is not None and directions.networks >= GROUPS:
-        moments = row_geometry.matrices(directions.rows, directions.networks)
+        moments = geometry.matrices(directions.rows, directions.networks)
         return dataclasses.replace(directions, groups=moments)
     # One call per group, each with the next networks.
     size = networks // GROUPS
@@ -119,39 +104,18 @@ def _stored(context: penchant.Context, stored: object) -> Directions:
     eigenvalues, vectors = descending_eigh(matrix)
     trace = float(matrix.trace())
     directions = Directions(eigenvalues, vectors, trace, None, networks=0, matrix=matrix)
-    refuse_zero(directions)
+    refuse_zero(directions.eigenvalues, directions.vectors.shape[1])
     return directions
 
 
-def chosen_indices(
-    indices: Sequence[int] | None, directions: Tensor, *, every: int = 1
-) -> list[int]:
-    """The requested indices, or every `every`-th; indices without a meaning are refused.
+def indices_of(indices: Sequence[int] | None, directions: Tensor, *, every: int = 1) -> list[int]:
+    """The requested indices of directions (rank, D), or every `every`-th.
 
-    Args:
-        indices: Eigen-indices; negative ones count from the end of the input's directions.
-        directions: Rows (rank, D), as many as mean anything.
-        every: The stride where no indices are given.
+    Negative indices count from the end of the input, not of what was found.
     """
     rank, size = directions.shape
-    if indices is None:
-        return list(range(0, rank, every))
-    # Negative indices count from the end of the input, not of what was found.
-    requested = list(indices)
-    chosen = [index + size if index < 0 else index for index in requested]
-    if not chosen or min(chosen) < 0 or max(chosen) >= size:
-        raise penchant.Error(f"the input has {size} directions, found indices {requested}")
-    # Beyond what was found, directions are arbitrary.
-    largest = max(chosen)
-    if largest >= rank:
-        need = f"networks must be at least {largest + 1}"
-        raise penchant.Error(
-            f"{rank} networks give {rank} directions, found index {largest}; {need}"
-        )
-    different = set(chosen)
-    if len(different) < len(chosen):
-        raise penchant.Error(f"indices must differ, found {requested}")
-    return chosen
+    hint = "; networks must be at least {least}" if rank < size else ""
+    return chosen_indices(indices, rank, of="the geometry", every=every, size=size, hint=hint)
 
 
 def shared_directions(indices: Sequence[int], vectors: Tensor) -> dict[str, Tensor]:

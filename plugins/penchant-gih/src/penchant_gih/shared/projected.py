@@ -3,9 +3,9 @@
 A product of sampled matrices is biased: with T networks of an isotropic architecture,
 E[G^2] = c^2 (1 + D/T) I. So G S G is estimated by products of different groups, and its squared
 norm by products of four different groups.
-"""
 
-from __future__ import annotations
+Inner products of geometries that are known by their gradients: no matrix is formed.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +18,6 @@ from penchant_numerics.statistics import statistics
 from torch import Tensor
 
 from penchant_gih.shared.containment import inner_products
-from penchant_gih.shared.sampled_products import quadratic_forms
 
 
 class Projected:
@@ -175,3 +174,26 @@ def corrected_stderr(statistic: Callable[[list[int]], float], groups: int) -> fl
     stderr = statistics.jackknife(replicates)
     assert stderr is not None  # there are several groups
     return stderr
+
+
+def squared_products(first: Tensor, second: Tensor) -> Tensor:
+    """<A_i, B_j> of A_i = mean_p a_ip a_ip^T and B_j alike.
+
+    Args:
+        first: Gradients a (networks, inputs, D).
+        second: Gradients b (networks, inputs, D).
+
+    Returns:
+        The products (networks, networks).
+    """
+    pairs = first.shape[1] * second.shape[1]
+    # <a a^T, b b^T> = (a.b)^2.
+    products = torch.einsum("ipd,jqd->ijpq", first, second)
+    return products.square().sum((2, 3)) / pairs
+
+
+def quadratic_forms(vectors: Tensor, matrix: Tensor) -> Tensor:
+    """<A_i, B> (networks,) of A_i = mean_p a_ip a_ip^T, from gradients a (networks, inputs, D)."""
+    products = vectors @ matrix * vectors
+    by_input = products.sum(2)  # (networks, inputs)
+    return by_input.mean(1)

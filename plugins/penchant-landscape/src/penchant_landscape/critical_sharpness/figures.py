@@ -1,7 +1,5 @@
 """Figures of the probe `critical-sharpness`."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.axes import Axes

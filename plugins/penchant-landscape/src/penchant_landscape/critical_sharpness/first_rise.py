@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from penchant_numerics import Refusal
 from torch import Tensor
 
 SHARES = (1e-4, 1 / 16)  # of the critical distance, between which the descent is measured
@@ -87,7 +88,7 @@ def first_rise(losses: Losses, start: float, *, eps: float, passes: int = 12) ->
     (4.0, 1.0, 0.5)
     """
     if passes < _FEWEST:
-        raise ValueError(f"a search needs at least {_FEWEST} passes, found {passes}")
+        raise Refusal(f"a search needs at least {_FEWEST} passes, found {passes}")
     here = losses(0.0)
     line = _Line(losses, here)
     while line.count < passes - 2 and not line.converged():

@@ -1,7 +1,5 @@
 """The probe `critical-sharpness`: where the loss first rises along a step."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import math
@@ -20,9 +18,9 @@ from torch import Tensor, nn
 
 from penchant_landscape.critical_sharpness.first_rise import FirstRise, first_rise
 from penchant_landscape.declarations.critical_sharpness import CriticalSharpness
-from penchant_landscape.shared.curvature_along import curvature_along, random_units
-from penchant_landscape.shared.line_losses import Landscape
-from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
+from penchant_landscape.declarations.recipes import USUAL_SAMPLES
+from penchant_landscape.shared.line_losses import Landscape, curvature_along, random_units
+from penchant_landscape.shared.network_energy import first_samples, training_loss
 
 Quantities = dict[str, penchant.Quantity]
 PASSES = 12  # forward passes of a state, at most
@@ -62,27 +60,28 @@ class State(NamedTuple):
 
 def run(options: CriticalSharpness, context: penchant.Context) -> penchant.Result:
     """Measure every state; the last one with its null."""
-    samples = first_samples(getattr(context.data, options.split), options.samples)
-    given = first_samples(context.data.train, _at_most(options.samples, context.data.train))
+    split, train = getattr(context.data, options.split), context.data.train
+    samples = first_samples(split, options.samples, usual=USUAL_SAMPLES)
+    given = first_samples(train, _at_most(options.samples, train), usual=USUAL_SAMPLES)
     loss = training_loss(context)
     states: list[State] = []
-    for step, network, update in _networks(options, context):
-        landscape = _landscape(network, samples, loss, options, context)
+    for step, network, update in _networks(context):
+        landscape = _landscape(network, samples, loss, context)
         here = _losses(landscape, landscape.centre, 0.0)
         if options.along == "gradient":
-            training = _landscape(network, given, loss, options, context, twice=True)
+            training = _landscape(network, given, loss, context, twice=True)
             direction = _along_gradient(training, here, states)
         elif options.along == "update":
             assert update is not None
             direction = _along_update(update, step)
         else:
             direction = _along_random(landscape, here, context.generator("direction", step))
-        measured = _state(step, landscape, here, direction, network, options, context)
+        measured = _state(step, landscape, here, direction, network, context)
         states.append(measured)
     if not states:
         raise penchant.Error("no state was measured: the training ended before all of eval_steps")
     tables = _tables(states)
-    quantities = _quantities(states, options, context, unit_of(samples))
+    quantities = _quantities(states, context, samples.kind.units)
     missing = [name for name, each in quantities.items() if each.missing]
     for name, each in tables.items():
         if not _finite(each.values):
@@ -109,11 +108,11 @@ def _finite(values: Iterable[float]) -> bool:
 
 
 def _networks(
-    options: CriticalSharpness, context: penchant.Context
+    context: penchant.Context[CriticalSharpness],
 ) -> Iterator[tuple[int, nn.Module, Tensor | None]]:
     """Steps, networks, and the updates that follow them."""
-    steps = _steps(options, context)
-    if options.along != "update":
+    steps = _steps(context)
+    if context.options.along != "update":
         for step, network in context.trained(steps):
             yield step, network, None
         return
@@ -126,8 +125,9 @@ def _networks(
         before = step, copy.deepcopy(network), row
 
 
-def _steps(options: CriticalSharpness, context: penchant.Context) -> Sequence[int]:
+def _steps(context: penchant.Context[CriticalSharpness]) -> Sequence[int]:
     """Steps at which networks are measured."""
+    options = context.options
     if options.eval_steps is not None:
         return sorted(set(options.eval_steps))
     if context.network_kind != "fresh":
@@ -156,12 +156,12 @@ def _landscape(
     network: nn.Module,
     samples: Samples,
     loss: str,
-    options: CriticalSharpness,
-    context: penchant.Context,
+    context: penchant.Context[CriticalSharpness],
     *,
     twice: bool = False,
 ) -> Landscape:
     """The network in evaluation mode; with its own kernels, unless it is differentiated."""
+    options = context.options
     inputs = context.data.train.inputs
     if twice or options.batch_norm != "running":
         network = safe(network, batch_norm=options.batch_norm, calibration=inputs)
@@ -181,8 +181,7 @@ def _state(
     here: Tensor,
     direction: Direction,
     network: nn.Module,
-    options: CriticalSharpness,
-    context: penchant.Context,
+    context: penchant.Context[CriticalSharpness],
 ) -> State:
     """Search along the direction; the largest eigenvalue where it fits."""
 
@@ -197,9 +196,9 @@ def _state(
     if rise.problem:
         context.warn(f"no critical sharpness at step {step}: {rise.problem}")
     exact = None
-    if len(landscape.centre) <= options.exact_limit:
-        twice = _landscape(network, landscape.samples, landscape.loss, options, context, twice=True)
-        exact = _largest(twice, step, options, context)
+    if len(landscape.centre) <= context.options.exact_limit:
+        twice = _landscape(network, landscape.samples, landscape.loss, context, twice=True)
+        exact = _largest(twice, step, context)
     return State(step, landscape, here, rise, direction.length, exact, _limit(step, context))
 
 
@@ -257,7 +256,7 @@ def _along_random(landscape: Landscape, here: Tensor, generator: torch.Generator
 
 
 def _largest(
-    landscape: Landscape, step: int, options: CriticalSharpness, context: penchant.Context
+    landscape: Landscape, step: int, context: penchant.Context[CriticalSharpness]
 ) -> Exact:
     """The largest eigenvalue of the Hessian of the mean loss, by Lanczos."""
     H = landscape.hessian()
@@ -266,7 +265,7 @@ def _largest(
         1,
         generator=context.generator("largest", step),
         dense_up_to=0,
-        products=options.products,
+        products=context.options.products,
         tolerance=1e-3,
     )
     if not bool(pairs.converged.all()):
@@ -283,15 +282,15 @@ def _largest(
     return Exact(float(pairs.values[0]), of_samples, pairs.products)
 
 
-def _random_curvatures(
-    state: State, options: CriticalSharpness, context: penchant.Context
-) -> list[float]:
+def _random_curvatures(state: State, context: penchant.Context[CriticalSharpness]) -> list[float]:
     """Curvatures along random directions, over the critical distance."""
     distance = state.rise.distance
     if not math.isfinite(distance):
         distance = _STEP * float(state.landscape.centre.double().norm())
     units = random_units(
-        options.random_directions, state.landscape.centre, generator=context.generator("null")
+        context.options.random_directions,
+        state.landscape.centre,
+        generator=context.generator("null"),
     )
     draws = []
     for unit in units:
@@ -305,12 +304,12 @@ def _random_curvatures(
 
 
 def _quantities(
-    states: list[State], options: CriticalSharpness, context: penchant.Context, unit: str
+    states: list[State], context: penchant.Context[CriticalSharpness], unit: str
 ) -> Quantities:
     """Numbers of the last state, and along the states."""
     last = states[-1]
     rise, count = last.rise, len(last.here)
-    draws = _random_curvatures(last, options, context)
+    draws = _random_curvatures(last, context)
     over: Repetitions = {"over": unit, "count": count, "df": count - 1}
     quantities = {
         "critical-sharpness": _with_null(rise.sharpness, rise.stderr, draws, over),
@@ -318,7 +317,7 @@ def _quantities(
             2 / rise.sharpness, stderr=_known(2 * rise.stderr / rise.sharpness**2), **over
         ),
     }
-    if options.along == "update":
+    if context.options.along == "update":
         quantities["critical-update"] = penchant.Quantity(
             rise.distance / last.length, stderr=_known(rise.distance_stderr / last.length), **over
         )
@@ -387,7 +386,7 @@ def _tables(states: list[State]) -> dict[str, penchant.Table]:
     """Numbers along the states."""
     axes = {"step": [each.step for each in states]}
     rises = [each.rise for each in states]
-    unit = unit_of(states[0].landscape.samples)
+    unit = states[0].landscape.samples.kind.units
     count = len(states[0].here)
     tables = {
         "critical-sharpness": penchant.Table(

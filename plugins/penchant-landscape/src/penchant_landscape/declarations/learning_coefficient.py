@@ -1,7 +1,5 @@
 """The local learning coefficient, as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,11 +1,15 @@
 """Loss along lines and planes, as data."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
-from penchant_landscape.declarations.recipes import BATCH_NORM, EVAL_STEPS, PARAMETERS, QUICK
+from penchant_landscape.declarations.recipes import (
+    BATCH_NORM,
+    EVAL_STEPS,
+    PARAMETERS,
+    QUICK,
+    SAMPLES,
+)
 
 
 @attrs.frozen
@@ -100,11 +104,11 @@ class LossPlane(penchant.Probe):
         "path-loss-by-module[module, position]": "mean loss where only this module goes from the "
         "first checkpoint (0) to the last (1)",
     }
-    presets = {"quick": {"samples": 500, "training": QUICK}}
+    presets = {"quick": {"training": QUICK}}
 
     split: str = penchant.option("train", "which samples", choices=("train", "test"))
     samples: int | None = penchant.option(
-        1000, "samples that are measured on, the first in order; None: all", at_least=2
+        None, f"samples that are measured on, {SAMPLES}", at_least=2
     )
     grid_points: int = penchant.option(
         25, "points of a line; odd, so that its middle is one", at_least=5

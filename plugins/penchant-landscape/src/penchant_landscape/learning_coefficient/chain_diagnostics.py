@@ -4,8 +4,6 @@ Reference: Vehtari, Gelman, Simpson, Carpenter, Bürkner, Rank-normalization, fo
 localization: an improved R-hat, 2021, sections 3 and 4 (without ranks: the mean is estimated).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -16,13 +16,12 @@ References: Welling and Teh, Bayesian learning via stochastic gradient Langevin 
 Roberts and Tweedie, Exponential convergence of Langevin distributions, 1996.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from penchant_numerics import Refusal
 from torch import Tensor
 
 ACCEPTANCE = 0.65  # share of steps that are accepted; a little above where chains move fastest
@@ -108,7 +107,7 @@ def langevin(
     """
     adapts = step_size is None
     if adapts and not corrected:
-        raise ValueError("a step size is found by acceptance: expected one, or corrected steps")
+        raise Refusal("a step size is found by acceptance: expected one, or corrected steps")
     centre = density.centre
     # beyond the width of the Gaussian no step is of use
     first = 1.0 / density.localisation if step_size is None else step_size

@@ -31,8 +31,6 @@ complexity measure, 2023 (arXiv 2308.12108); Watanabe, A widely applicable Bayes
 criterion, 2013.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -170,23 +168,46 @@ def _unknown(by_chain: Tensor, problems: tuple[str, ...]) -> Coefficient:
 def _slope(
     halves: Tensor, chains: Chains, localisation: float, corrected: bool
 ) -> tuple[float, float]:
-    """The slope in log(n beta) and its jackknife error over chains."""
-    count = halves.shape[2]
+    """The slope in log(n beta) and its jackknife error over chains.
+
+    Without each chain the weight of both estimates is chosen again: chosen once, from the few
+    numbers that it makes equal, it would make the error too small.
+    """
     widths = localisation * chains.distances
-    every = list(range(count))
-    estimates = []
-    for chosen in [every, *([one for one in every if one != left] for left in every)]:
+    every = range(halves.shape[2])
+
+    def both(*left: int) -> tuple[float, float]:
+        chosen = [one for one in every if one not in left]
         own = halves[:, :, chosen]
         direct = _slope_of(own)
         # Stein's identity holds for exact sampling only
-        second = direct
-        if corrected:
-            second = _slope_by_stein(own[0], chains.virial[:, chosen], widths[:, chosen])
-        estimates.append((direct, second))
-    direct, second = torch.tensor(estimates, device="cpu", dtype=torch.float64).T
-    weight = _best_weight(direct[1:], second[1:])
-    slopes = torch.lerp(direct, second, weight)
-    return float(slopes[0]), math.sqrt((count - 1) * float(slopes[1:].var(correction=0)))
+        if not corrected:
+            return direct, direct
+        return direct, _slope_by_stein(own[0], chains.virial[:, chosen], widths[:, chosen])
+
+    without = [both(one) for one in every]
+    slope = _weighted(both(), without)
+    slopes = torch.tensor(
+        [
+            _weighted(without[left], [both(left, other) for other in every if other != left])
+            for left in every
+        ],
+        device="cpu",
+        dtype=torch.float64,
+    )
+    return slope, math.sqrt((len(every) - 1) * float(slopes.var(correction=0)))
+
+
+def _weighted(estimates: tuple[float, float], without: list[tuple[float, float]]) -> float:
+    """The mean of two estimates that varies least where one chain is left out.
+
+    Two chains, or fewer, always agree at some weight: then the first estimate is taken.
+    """
+    if len(without) < 3:
+        return estimates[0]
+    first, second = torch.tensor(without, device="cpu", dtype=torch.float64).T
+    weight = _best_weight(first, second)
+    return (1 - weight) * estimates[0] + weight * estimates[1]
 
 
 def _slope_of(halves: Tensor) -> float:

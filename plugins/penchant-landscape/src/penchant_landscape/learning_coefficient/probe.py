@@ -1,4 +1,7 @@
-"""The probe `learning-coefficient`: Langevin chains around a network."""
+"""The probe `learning-coefficient`: Langevin chains around a network.
+
+The loss of several networks that differ in some parameters only; the others stay at w*.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from penchant_numerics.data import Samples
 from penchant_numerics.device import safe
 from penchant_numerics.jacobians import Modules
 from penchant_numerics.statistics import mean_and_stderr
-from torch import nn
+from torch import Tensor, nn
 
 from penchant_landscape.declarations.learning_coefficient import LearningCoefficient
 from penchant_landscape.learning_coefficient.chain_diagnostics import autocorrelations
@@ -22,10 +25,12 @@ from penchant_landscape.learning_coefficient.learning_coefficient import (
     Coefficient,
     learning_coefficient,
 )
-from penchant_landscape.learning_coefficient.module_energy import ModuleEnergy
-from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
-from penchant_landscape.shared.named_modules import named_modules
-from penchant_landscape.shared.network_energy import NetworkEnergy, contributions
+from penchant_landscape.shared.network_energy import (
+    NetworkEnergy,
+    contributions,
+    first_samples,
+    training_loss,
+)
 
 DRAWS = 1000  # of each chain that are stored
 LAGS = 200
@@ -53,17 +58,17 @@ def run(options: LearningCoefficient, context: penchant.Context) -> penchant.Res
         raise penchant.Error(
             f"batch must be at most the {len(samples.labels)} samples, found {options.batch}"
         )
-    modules = named_modules(options.parameters, context)
+    modules = Modules.of_option(options.parameters, context.network)
     measured = []
     for step, each in context.trained(options.eval_steps):
         network = each
-        measured.append(_measure(step, network, samples, options, context))
+        measured.append(_measure(step, network, samples, context))
     last = measured[-1]
-    quantities = _quantities(last, unit_of(samples))
+    quantities = _quantities(last, samples.kind.units)
     arrays = _arrays(measured)
     tables = {}
     if modules is not None:
-        tables = _by_module(last.step, network, samples, modules, options, context)
+        tables = _by_module(last.step, network, samples, modules, context)
     names = [name for name, quantity in quantities.items() if quantity.missing]
     names += [name for name, array in arrays.items() if not np.isfinite(array).all()]
     for name, table in tables.items():
@@ -79,15 +84,11 @@ def run(options: LearningCoefficient, context: penchant.Context) -> penchant.Res
 
 
 def _measure(
-    step: int,
-    network: nn.Module,
-    samples: Samples,
-    options: LearningCoefficient,
-    context: penchant.Context,
+    step: int, network: nn.Module, samples: Samples, context: penchant.Context[LearningCoefficient]
 ) -> Measured:
     """Sample around one network."""
-    energy = _energy(step, network, samples, options, context)
-    chains, coefficient = _sampled(energy, (step,), len(samples.labels), options, context)
+    energy = _energy(step, network, samples, context.options, context)
+    chains, coefficient = _sampled(energy, (step,), len(samples.labels), context)
     losses = contributions(energy.at_centre.double(), samples.labels)
     return Measured(step, chains, coefficient, losses.cpu().numpy(), len(energy.centre))
 
@@ -114,10 +115,10 @@ def _sampled(
     energy: NetworkEnergy | ModuleEnergy,
     keys: tuple[int | str, ...],
     count: int,
-    options: LearningCoefficient,
-    context: penchant.Context,
+    context: penchant.Context[LearningCoefficient],
 ) -> tuple[Chains, Coefficient]:
     """Chains around w*, and their coefficient; keys are the step, and the module."""
+    options = context.options
     scale = count / math.log(count)
     corrected = options.batch is None
     with warnings.catch_warnings(record=True) as caught:
@@ -159,15 +160,15 @@ def _by_module(
     network: nn.Module,
     samples: Samples,
     modules: Modules,
-    options: LearningCoefficient,
-    context: penchant.Context,
+    context: penchant.Context[LearningCoefficient],
 ) -> dict[str, penchant.Table]:
     """Coefficients of the loss as a function of one module's parameters at a time."""
+    options = context.options
     energy = _energy(step, network, samples, options, context)
     rows = []
     for name, coordinates in modules.coordinates(energy.network).items():
         own = ModuleEnergy(energy, coordinates)
-        _, coefficient = _sampled(own, (step, name), len(samples.labels), options, context)
+        _, coefficient = _sampled(own, (step, name), len(samples.labels), context)
         known = (math.nan,) * 2 if coefficient.problems else (coefficient.value, coefficient.stderr)
         limit = (math.nan,) * 3
         if coefficient.within_reach:
@@ -270,7 +271,7 @@ def _conventions(options: LearningCoefficient, samples: Samples, chains: Chains)
         sampler = f"SGLD, batches of {options.batch}, not corrected"
     every = max(1, chains.excess.shape[1] // DRAWS)
     size = f"n = {count}"
-    if unit_of(samples) == "sequences":
+    if samples.kind.by_position:
         size += " sequences, whatever their length"
     return {
         "temperature": f"{size}, beta = 1 / log n, n beta = {count / math.log(count):.4g}",
@@ -279,3 +280,24 @@ def _conventions(options: LearningCoefficient, samples: Samples, chains: Chains)
         "batch-norm": f"{options.batch_norm} statistics, evaluation mode",
         "draws": f"stored every {every} steps",
     }
+
+
+class ModuleEnergy:
+    """An `Energy` of `langevin` whose weights are those of a module.
+
+    Args:
+        energy: That of all parameters.
+        coordinates: Where the module lies among them.
+    """
+
+    def __init__(self, energy: NetworkEnergy, coordinates: Tensor) -> None:
+        self._energy = energy
+        self._coordinates = coordinates
+        self.centre = energy.centre[coordinates]
+
+    def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The excess (halves, chains) and the gradient (chains, parameters of the module)."""
+        every = self._energy.centre.repeat(len(weights), 1)
+        every[:, self._coordinates] = weights
+        excess, gradient = self._energy(every)
+        return excess, gradient[:, self._coordinates]

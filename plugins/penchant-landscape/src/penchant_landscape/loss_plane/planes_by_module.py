@@ -1,7 +1,5 @@
 """The loss where one module moves and the others stay: lines, paths, and the block's eigenvalue."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,8 +12,7 @@ from penchant_numerics.linear_algebra import Restricted, leading_pairs
 from torch import Tensor
 
 from penchant_landscape.declarations.loss_plane import LossPlane
-from penchant_landscape.shared.curvature_along import curvature_along
-from penchant_landscape.shared.line_losses import Landscape
+from penchant_landscape.shared.line_losses import Landscape, curvature_along
 
 _SMALL = 0.05  # share of a line at which losses of single samples give their curvature
 
@@ -47,9 +44,9 @@ def tables_by_module(
         unit: What errors over samples are over.
     """
     modules = {"module": tuple(coordinates)}
-    lines = _random_lines(around, coordinates, options, context)
+    lines = _random_lines(around, coordinates, context)
     tables = _of_lines(lines, modules, options, around)
-    tables |= _sharpness(around, coordinates, options, context, unit)
+    tables |= _sharpness(around, coordinates, context, unit)
     if around.first is not None:
         tables["path-loss-by-module"] = _paths(around, around.first, coordinates, options, unit)
     return tables
@@ -63,9 +60,10 @@ def _only(row: Tensor, own: Tensor) -> Tensor:
 
 
 def _random_lines(
-    around: Around, coordinates: Mapping[str, Tensor], options: LossPlane, context: penchant.Context
+    around: Around, coordinates: Mapping[str, Tensor], context: penchant.Context[LossPlane]
 ) -> np.ndarray:
     """Mean losses (modules, directions, positions); missing where a module has no filters."""
+    options = context.options
     landscape = around.landscape
     positions = torch.linspace(-1, 1, options.grid_points, device="cpu", dtype=torch.float64)
     shape = (len(coordinates), len(around.random), options.grid_points)
@@ -104,8 +102,7 @@ def _of_lines(
 def _sharpness(
     around: Around,
     coordinates: Mapping[str, Tensor],
-    options: LossPlane,
-    context: penchant.Context,
+    context: penchant.Context[LossPlane],
     unit: str,
 ) -> dict[str, penchant.Table]:
     """Largest eigenvalues of blocks; null: curvature along random directions of the module."""
@@ -121,7 +118,7 @@ def _sharpness(
         direction[own] = pairs.vectors[:, 0].to(direction)
 
         # what samples add to it, at a share of the line
-        length = math.sqrt(2 * options.rise / max(abs(value), 1e-12))
+        length = math.sqrt(2 * context.options.rise / max(abs(value), 1e-12))
 
         def losses(distance: float, direction: Tensor = direction) -> Tensor:
             return landscape.measure([landscape.centre + distance * direction]).losses[0]

@@ -1,9 +1,13 @@
-"""The probe `loss-plane`: loss and accuracy along lines and planes."""
+"""The probe `loss-plane`: loss and accuracy along lines and planes.
 
-from __future__ import annotations
+Directions in the space of parameters, as flat vectors.
+
+Reference: Li, Xu, Taylor, Studer, Goldstein, Visualizing the loss landscape of neural nets,
+NeurIPS 2018, section 4.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import attrs
@@ -11,18 +15,18 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.curvature import Hessian
-from penchant_numerics.data import IGNORED, are_sequences
+from penchant_numerics.data import IGNORED
 from penchant_numerics.device import safe
+from penchant_numerics.jacobians import Layout, Modules
 from penchant_numerics.linear_algebra import Eigenpairs, leading_pairs
 from penchant_numerics.statistics import null_of
 from torch import Tensor, nn
 
 from penchant_landscape.declarations.loss_plane import LossPlane
-from penchant_landscape.loss_plane.directions import filter_normalised
+from penchant_landscape.declarations.recipes import USUAL_SAMPLES
 from penchant_landscape.loss_plane.planes_by_module import Around, tables_by_module
 from penchant_landscape.shared.line_losses import Landscape, Measured, Quadratic, quadratic_model
-from penchant_landscape.shared.measured_samples import first_samples, training_loss, unit_of
-from penchant_landscape.shared.named_modules import named_modules
+from penchant_landscape.shared.network_energy import first_samples, training_loss
 
 Quantities = dict[str, penchant.Quantity]
 Arrays = dict[str, np.ndarray]
@@ -51,9 +55,11 @@ class Centre(NamedTuple):
 def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     """Measure paths to the end of the training, and lines and planes around it."""
     _check(options)
-    modules = named_modules(options.parameters, context)
-    states, network = _states(options, context)
-    samples = first_samples(getattr(context.data, options.split), options.samples)
+    modules = Modules.of_option(options.parameters, context.network)
+    states, network = _states(context)
+    samples = first_samples(
+        getattr(context.data, options.split), options.samples, usual=USUAL_SAMPLES
+    )
     network = safe(network, batch_norm=options.batch_norm, calibration=context.data.train.inputs)
     landscape = Landscape(
         network,
@@ -71,15 +77,15 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
         _add_paths(quantities, arrays, states, centre, options, context.generator("halves"))
     else:
         context.warn("no path: one checkpoint only, expected at least two")
-    pairs = _eigenvectors(centre, options, context)
-    random = _random_directions(centre, options, context)
+    pairs = _eigenvectors(centre, context)
+    random = _random_directions(centre, context)
     _add_lines(quantities, arrays, pairs, random, centre, options)
     rise = quantities["eigenvector-rise"]
-    quantities["eigenvector-rise"] = _with_jackknife(rise, centre, options, context)
+    quantities["eigenvector-rise"] = _with_jackknife(rise, centre, context)
     if options.plane_points:
         _add_planes(arrays, pairs, random, centre, options)
     quantities["loss"] = _loss(here, landscape)
-    unit = unit_of(samples)
+    unit = samples.kind.units
     quantities = {
         name: attrs.evolve(each, over=each.over.replace("samples", unit))
         for name, each in quantities.items()
@@ -110,9 +116,9 @@ def _check(options: LossPlane) -> None:
             raise penchant.Error(f"{name} must be odd, found {count}")
 
 
-def _states(options: LossPlane, context: penchant.Context) -> tuple[list[State], nn.Module]:
+def _states(context: penchant.Context[LossPlane]) -> tuple[list[State], nn.Module]:
     """Checkpoints, and the last network."""
-    steps = options.eval_steps
+    steps = context.options.eval_steps
     # All states of a user's own training.
     if steps is None and context.network_kind == "trajectory":
         steps = context.steps
@@ -225,10 +231,10 @@ def _paired(
 # ---- lines
 
 
-def _eigenvectors(centre: Centre, options: LossPlane, context: penchant.Context) -> Eigenpairs:
+def _eigenvectors(centre: Centre, context: penchant.Context[LossPlane]) -> Eigenpairs:
     """Leading eigenvectors of the Hessian; those that did not converge are named."""
     pairs = leading_pairs(
-        centre.H, options.eigenvectors, generator=context.generator("eigenvectors")
+        centre.H, context.options.eigenvectors, generator=context.generator("eigenvectors")
     )
     wrong = int((~pairs.converged).sum())
     if wrong:
@@ -236,8 +242,9 @@ def _eigenvectors(centre: Centre, options: LossPlane, context: penchant.Context)
     return pairs
 
 
-def _random_directions(centre: Centre, options: LossPlane, context: penchant.Context) -> Tensor:
+def _random_directions(centre: Centre, context: penchant.Context[LossPlane]) -> Tensor:
     """Random directions (k, parameters), each `distance` filter norms long."""
+    options = context.options
     rows = filter_normalised(
         centre.landscape.parameters,
         options.random_directions,
@@ -334,7 +341,7 @@ def _rises(
 
 
 def _with_jackknife(
-    rise: penchant.Quantity, centre: Centre, options: LossPlane, context: penchant.Context
+    rise: penchant.Quantity, centre: Centre, context: penchant.Context[LossPlane]
 ) -> penchant.Quantity:
     """The rise with an error that knows that direction and length are found on the same samples.
 
@@ -350,10 +357,10 @@ def _with_jackknife(
         pairs = leading_pairs(
             landscape.hessian(), 1, generator=context.generator("eigenvectors", number)
         )
-        direction = _scaled_eigenvectors(pairs, options)[0]
+        direction = _scaled_eigenvectors(pairs, context.options)[0]
         losses = centre.losses[others]
         # without the others a sequence contributes otherwise
-        if are_sequences(landscape.samples.labels):
+        if landscape.samples.kind.by_position:
             losses = landscape.measure([landscape.centre]).losses[0]
         rises.append(float(_rise(landscape, losses, direction).mean()))
     spread = torch.tensor(rises, device="cpu", dtype=torch.float64).var(correction=0)
@@ -446,3 +453,41 @@ def _conventions(options: LossPlane, count: int) -> dict[str, str]:
         f"without gradient rises by {options.rise:g}",
         "barrier": "above the straight line between the losses of the ends, points between them",
     }
+
+
+def filter_normalised(
+    parameters: Mapping[str, Tensor], count: int, *, generator: torch.Generator
+) -> Tensor:
+    """Random Gaussian directions whose filters have the norms of the network's filters.
+
+    A filter is what makes one output: a row of a matrix, a kernel of a convolution. Parameters with
+    one axis (biases, scales of a normalisation) stay where they are, as in the paper.
+
+    Args:
+        parameters: By name.
+        count: How many directions.
+        generator: On the CPU.
+
+    Returns:
+        Rows (count, parameters).
+
+    >>> weights = {"w": torch.tensor([[3.0, 4.0], [0.0, 1.0]], device="cpu")}
+    >>> rows = filter_normalised(weights, 1, generator=torch.Generator("cpu").manual_seed(0))
+    >>> [round(float(row.norm()), 5) for row in rows.reshape(2, 2)]
+    [5.0, 1.0]
+    """
+    layout = Layout(parameters)
+    made = []
+    for value in parameters.values():
+        sampled = torch.randn(
+            (count, *value.shape), generator=generator, device="cpu", dtype=torch.float64
+        ).to(value)
+        if value.dim() < 2:
+            made.append(torch.zeros_like(sampled))
+            continue
+        own = value.flatten(1).norm(dim=1)
+        lengths = sampled.flatten(2).norm(dim=2)
+        factors = own / lengths
+        ones = [1] * (value.dim() - 1)
+        made.append(sampled * factors.reshape(count, -1, *ones))
+    return layout.join(made, leading=1)

@@ -1,9 +1,12 @@
-"""Losses of a network whose parameters are moved, sample by sample, and the quadratic model."""
+"""Losses of a network whose parameters are moved, sample by sample, and the quadratic model.
+
+Curvature of the loss along directions, by central differences: two forward passes each.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -13,12 +16,7 @@ from penchant_numerics.device import calibrate
 from penchant_numerics.jacobians import Layout
 from torch import Tensor, nn
 
-from penchant_landscape.shared.network_energy import (
-    contributions,
-    positions_of,
-    sample_losses,
-    sequence_scale,
-)
+from penchant_landscape.shared.network_energy import contributions, sample_losses, sequence_scale
 
 PASS = 2048  # samples, or positions of sequences, of a pass
 
@@ -64,7 +62,7 @@ class Landscape:
         self._moved = copy.deepcopy(network)
         self.scale = sequence_scale(samples.labels)
         # statistics of the batch are those of all samples
-        room = max(1, PASS // positions_of(samples.labels))
+        room = max(1, PASS // samples.kind.positions)
         self.passed = len(samples.labels) if batch_norm == "batch" else room
 
     def on(self, rows: Tensor) -> Landscape:
@@ -214,3 +212,44 @@ def quadratic_model(loss: float, gradient: Tensor, H: Hessian, directions: Tenso
     """
     wide = directions.double() @ gradient.double()
     return Quadratic(loss, wide.cpu(), H.quadratic(directions).double().cpu())
+
+
+class Along(NamedTuple):
+    """The slope and the curvature along a direction, of each sample (n,)."""
+
+    slopes: Tensor
+    curvatures: Tensor
+
+
+def curvature_along(losses: Callable[[float], Tensor], here: Tensor, distance: float) -> Along:
+    """Central differences at a distance on both sides.
+
+    Args:
+        losses: Losses (n,) at a distance along the direction.
+        here: Losses at 0.
+        distance: How far to go.
+
+    Returns:
+        Slopes and curvatures, exact for a quadratic loss.
+
+    >>> here = torch.ones(1, device="cpu", dtype=torch.float64)
+    >>> curvature_along(lambda t: 1 + 2 * t + 1.5 * t**2 * here, here, 0.5).curvatures.item()
+    3.0
+    """
+    ahead, behind = losses(distance), losses(-distance)
+    slopes = (ahead - behind) / (2 * distance)
+    curvatures = (ahead + behind - 2 * here) / distance**2
+    return Along(slopes, curvatures)
+
+
+def random_units(count: int, like: Tensor, *, generator: torch.Generator) -> Tensor:
+    """Rows (count, size) of random unit vectors.
+
+    Args:
+        count: How many.
+        like: A vector (size,) whose device and precision they have.
+        generator: On the CPU.
+    """
+    rows = torch.randn((count, len(like)), generator=generator, device="cpu", dtype=torch.float64)
+    units: Tensor = rows / rows.norm(dim=1, keepdim=True)
+    return units.to(like)

@@ -2,23 +2,24 @@
 
 Parameters are rows of a matrix (chains, parameters), so that all chains share every pass. Losses
 are compared sample by sample with those at w*: with a batch of samples, most of its noise cancels.
+
+Linear layers of stacked networks, as one product where they share their input.
+
+`torch.vmap` adds biases in a pass of their own and repeats an input that networks share; a product
+of all weights at once does neither.
+
+Which samples the probes of this plugin measure on, and the loss that is meant.
 """
 
-from __future__ import annotations
-
+import copy
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import penchant
 import torch
 from penchant_numerics.curvature import loss_function
-from penchant_numerics.data import (
-    IGNORED,
-    Samples,
-    are_sequences,
-    as_rows,
-    contributions_to_mean,
-    positions_counted,
-)
+from penchant_numerics.data import IGNORED, Samples, as_rows, contributions_to_mean, kind_of
 from penchant_numerics.device import lacks_batching, warn_not_vectorised
 from penchant_numerics.jacobians import Layout
 from penchant_numerics.training import state_of
@@ -26,8 +27,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
-
-from penchant_landscape.shared.stacked_linear import with_stacked_linear
 
 PASS = 8192  # samples, or positions, times chains that share a pass
 
@@ -38,12 +37,7 @@ def sequence_scale(labels: Tensor) -> float:
     >>> sequence_scale(torch.tensor([[1, 0, -100], [2, -100, -100]], device="cpu"))
     0.6666666666666666
     """
-    return len(labels) / int(positions_counted(labels).sum())
-
-
-def positions_of(labels: Tensor) -> int:
-    """Positions of a sample: 1 where it has one label."""
-    return labels.shape[1] if are_sequences(labels) else 1
+    return len(labels) / int(kind_of(labels).counts.sum())
 
 
 def contributions(values: Tensor, labels: Tensor) -> Tensor:
@@ -51,10 +45,10 @@ def contributions(values: Tensor, labels: Tensor) -> Tensor:
 
     Sequences count by their positions, so that one of another length has no other mean.
     """
-    if not are_sequences(labels):
+    if not kind_of(labels).by_position:
         return values
     sums = values.double() / sequence_scale(labels)
-    return contributions_to_mean(sums, positions_counted(labels).to(sums.device))
+    return contributions_to_mean(sums, kind_of(labels).counts.to(sums.device))
 
 
 def sample_losses(outputs: Tensor, labels: Tensor, loss: str, scale: float = 1.0) -> Tensor:
@@ -115,7 +109,7 @@ class NetworkEnergy:
         }
         self._count = len(samples.labels) if batch is None else batch
         self._scale = sequence_scale(samples.labels)
-        self._room = max(1, PASS // positions_of(samples.labels))  # samples times chains of a pass
+        self._room = max(1, PASS // samples.kind.positions)  # samples times chains of a pass
         self._traced: dict[tuple[torch.Size, torch.Size], Callable[..., tuple[Tensor, ...]]] = {}
         self._gradient: Tensor | None = None
         self._can_trace = True
@@ -266,3 +260,113 @@ class NetworkEnergy:
         state = {**parameters, **self._fixed}
         outputs: Tensor = functional_call(self._stackable, state, (inputs,))
         return outputs
+
+
+def with_stacked_linear(network: nn.Module) -> nn.Module:
+    """A copy of a network for `torch.vmap`; its parameters have the same names.
+
+    Args:
+        network: It stays as it is; its layers of the very class `nn.Linear` are replaced.
+
+    Returns:
+        The copy, which computes the same.
+    """
+    # the network may itself be a linear layer
+    holder = nn.Sequential(copy.deepcopy(network))
+    for module in list(holder.modules()):
+        for name, child in module.named_children():
+            if type(child) is nn.Linear:
+                setattr(module, name, _StackedLinear(child))
+    return holder[0]
+
+
+class _StackedLinear(nn.Module):
+    """The parameters of a linear layer, multiplied by `_Product`."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight = layer.weight
+        self.bias = layer.bias
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """W x + b."""
+        # torch's `apply` has no annotations
+        outputs: Tensor = _Product.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return outputs
+
+
+class _Product(torch.autograd.Function):
+    """`functional.linear` with a rule of its own for stacks of weights.
+
+    Only the rule for `torch.vmap` is differentiated, outside of it; it is made of plain operations.
+    """
+
+    @staticmethod
+    def forward(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return functional.linear(inputs, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Nothing is saved."""
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        inputs: Tensor,
+        weights: Tensor,
+        biases: Tensor | None,
+    ) -> tuple[Tensor, int]:
+        """Outputs of all networks, and the axis of networks in them."""
+        count = info.batch_size
+        if in_dims[0] is None:
+            flat = None if biases is None else biases.flatten()
+            together = functional.linear(inputs, weights.flatten(0, 1), flat)
+            return together.unflatten(-1, (count, -1)), together.dim() - 1
+        rows = inputs.movedim(in_dims[0], 0)  # (networks, ..., inputs)
+        shape = rows.shape[:-1]
+        rows = rows.flatten(1, -2)
+        turned = weights.transpose(1, 2)
+        if biases is None:
+            outputs = torch.bmm(rows, turned)
+        else:
+            outputs = torch.baddbmm(biases[:, None], rows, turned)
+        return outputs.reshape(*shape, -1), 0
+
+
+def first_samples(samples: Samples, count: int | None, *, usual: int | None = None) -> Samples:
+    """The first samples in order.
+
+    Args:
+        samples: Of one split.
+        count: How many; more than there are is refused.
+        usual: How many where `count` is None, or all if there are fewer; None: all.
+
+    Returns:
+        The samples.
+    """
+    there = len(samples.labels)
+    if count is None:
+        count = there if usual is None else min(usual, there)
+    if count > there:
+        raise penchant.Error(f"samples must be at most {there}, found {count}")
+    rows = torch.arange(count, device=samples.labels.device)
+    first: Samples = samples.select(rows)
+    if not int(first.kind.counts.sum()):
+        raise penchant.Error(
+            f"the first {count} sequences have no label: all are {IGNORED}; expected at least one"
+        )
+    return first
+
+
+def training_loss(context: penchant.Context) -> str:
+    """The loss that the network was trained with; the labels decide where that is not known."""
+    assert context.training is not None
+    loss = context.training.loss
+    # how a network of the user's was trained is not known, and cross-entropy is the default only
+    own = context.network_kind != "fresh"
+    if own and loss == "cross-entropy" and not context.data.classes:
+        loss = "squared-error"
+    terms = context.data.train.kind.terms_described
+    context.conventions["loss"] = f"{loss}, mean over {terms}, without weight decay"
+    return loss

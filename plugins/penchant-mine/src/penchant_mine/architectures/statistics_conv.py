@@ -1,7 +1,5 @@
 """Convolutions over x, conditioned on z: the architecture `statistics-conv`."""
 
-from __future__ import annotations
-
 import math
 
 import penchant

@@ -1,7 +1,5 @@
 """A perceptron over the flattened pair: the architecture `statistics-perceptron`."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

@@ -16,9 +16,9 @@ import torch
 from penchant_numerics.inputs import noise
 from torch import Generator, Tensor, nn
 
-from penchant_mine.shared.generative.adaptive_clip import adaptively_clipped
 from penchant_mine.shared.generative.gan import (
     adam,
+    adaptively_clipped,
     draw_rows,
     fake_loss,
     real_loss,

@@ -1,14 +1,11 @@
 """Figures of the probe `bidirectional-reconstruction`."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned
 
-from penchant_mine.shared.samples import samples
-from penchant_mine.shared.tables import table, text
+from penchant_mine.shared.samples import samples, table, text
 
 TITLES = {
     "ali": "ALI",

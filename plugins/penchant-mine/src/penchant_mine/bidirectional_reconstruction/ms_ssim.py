@@ -8,9 +8,8 @@ Reference: Wang, Simoncelli, Bovik, "Multi-scale structural similarity for image
 assessment", 2003.
 """
 
-from __future__ import annotations
-
 import torch
+from penchant_numerics import Refusal
 from torch import Tensor
 from torch.nn import functional
 
@@ -41,9 +40,7 @@ def ms_ssim(first: Tensor, second: Tensor, *, span: float) -> tuple[Tensor, int]
     height, width = first.shape[2:]
     scales = scales_for(min(height, width))
     if not scales:
-        raise ValueError(
-            f"expected images of at least {WINDOW} x {WINDOW}, found {height} x {width}"
-        )
+        raise Refusal(f"expected images of at least {WINDOW} x {WINDOW}, found {height} x {width}")
     weights = torch.tensor(WEIGHTS[:scales], device=first.device, dtype=first.dtype)
     # Weights of the scales that fit, made to sum to 1.
     weights = weights / weights.sum()

@@ -1,7 +1,5 @@
 """The probe `bidirectional-reconstruction`: how well models give back what they are shown."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.statistics import binomial_stderr, combined_error, mean_and_stderr
 from penchant_numerics.training import constructed
 from torch import Tensor, nn
@@ -21,8 +20,17 @@ from penchant_mine.bidirectional_reconstruction.bidirectional import (
 )
 from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
 from penchant_mine.declarations.generative import BidirectionalReconstruction
-from penchant_mine.shared.generative.classifiers import Classify, classify_with, train_classifier
-from penchant_mine.shared.generative.modes import coverage, normal_judge
+from penchant_mine.shared.generative.modes import (
+    POINTS,
+    Classify,
+    classify_with,
+    coverage,
+    mode_count,
+    normal_judge,
+    scaled,
+    shown,
+    train_classifier,
+)
 from penchant_mine.shared.generative.networks import (
     ConditionedScores,
     Downwards,
@@ -30,8 +38,6 @@ from penchant_mine.shared.generative.networks import (
     Upwards,
     perceptron,
 )
-from penchant_mine.shared.generative.pixels import POINTS, scaled, shown
-from penchant_mine.shared.mode_counts import mode_count
 from penchant_mine.shared.recipes import recipe_from
 
 KEYS = {
@@ -212,7 +218,7 @@ def _modes(context: penchant.Context, test: Tensor, made: Tensor) -> dict[str, f
     if test.ndim == 2:
         try:
             judge = normal_judge(scaled(train.inputs), train.labels, classes)
-        except ValueError as error:
+        except Refusal as error:
             context.warn(f"modes of samples are not counted: {error}")
             return {}
     assert judge is not None  # there are classes

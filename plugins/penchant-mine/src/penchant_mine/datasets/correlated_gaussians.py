@@ -1,7 +1,5 @@
 """Normal pairs with correlation rho: the dataset `correlated-gaussians`."""
 
-from __future__ import annotations
-
 from penchant_numerics.data import Data
 from torch import Generator, Tensor
 

@@ -1,7 +1,5 @@
 """Uniform x and z = f(x) + noise: the dataset `nonlinear-pair`."""
 
-from __future__ import annotations
-
 from penchant_numerics.data import Data
 from torch import Generator, Tensor
 

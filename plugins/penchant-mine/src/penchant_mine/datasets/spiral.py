@@ -1,7 +1,5 @@
 """Points along a spiral arm: the dataset `spiral`."""
 
-from __future__ import annotations
-
 import math
 
 import torch

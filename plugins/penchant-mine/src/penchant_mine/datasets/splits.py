@@ -1,7 +1,5 @@
 """Train and test samples of generated datasets, each split with its own random stream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from penchant_numerics.data import Samples, streams

@@ -1,7 +1,5 @@
 """A 5 x 5 grid of normal blobs: the dataset `twenty-five-gaussians`."""
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.data import Data
 from torch import Generator, Tensor

@@ -1,7 +1,5 @@
 """Datasets: pairs with known information, and the targets of the generative experiments."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

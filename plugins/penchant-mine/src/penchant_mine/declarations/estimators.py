@@ -1,7 +1,5 @@
 """Estimators of the role `mutual-information`, and the statistics networks of the neural ones."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Probes that use information: generative models and the information bottleneck."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -197,9 +195,6 @@ class GanModes(penchant.Probe):
         above=0,
         at_most=1,
     )
-    segments: int = penchant.option(
-        20, "modes that unlabelled data (spiral) is cut into along its label", at_least=2
-    )
     classifier_steps: int = penchant.option(
         500, "training steps of the classifier for images", at_least=1
     )
@@ -323,17 +318,9 @@ class InformationBottleneck(penchant.Probe):
         "weight of the information, which MINE sees up to the log of a batch: not that of the KL",
         at_least=0,
     )
-    beta_variational: float = penchant.option(
-        1e-3, "weight of the KL of the variational bottleneck", at_least=0
-    )
-    beta_confidence: float = penchant.option(0.1, "weight of the confidence penalty", at_least=0)
-    smoothing: float = penchant.option(0.1, "label smoothing", at_least=0, below=1)
     dropout: float = penchant.option(0.5, "share of hidden units dropped", at_least=0, below=1)
     noise_std: float = penchant.option(
         0.3, "standard deviation of noise on the input, of pixels in [-1, 1]", at_least=0
-    )
-    propagated_inputs: int = penchant.option(
-        64, "components of the noise input of the propagated encoder", at_least=1
     )
     # Networks.
     widths: tuple[int, ...] = penchant.option(

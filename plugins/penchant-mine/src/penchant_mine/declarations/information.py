@@ -1,7 +1,5 @@
 """Probes that measure information, and how well it is measured."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

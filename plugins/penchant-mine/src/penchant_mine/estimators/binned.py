@@ -1,7 +1,5 @@
 """Information of binned variables: the estimator `binned`."""
 
-from __future__ import annotations
-
 import math
 
 import penchant

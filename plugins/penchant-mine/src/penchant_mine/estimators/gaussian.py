@@ -1,7 +1,5 @@
 """Information of normal variables: the estimator `gaussian`."""
 
-from __future__ import annotations
-
 import math
 
 import penchant
@@ -24,10 +22,7 @@ def estimate(
     pairs = prepared(options, x, z, at_least=FEWEST, scaling="standard")
     if pairs.empty:
         return no_information(pairs)
-    try:
-        value, stderr, correlations = gaussian_information(pairs.x, pairs.z)
-    except ValueError as error:
-        raise penchant.Error(f"gaussian: {error}") from None
+    value, stderr, correlations = gaussian_information(pairs.x, pairs.z)
     # Correlations say all about normal variables and little about others.
     warnings = []
     if far_from_normal(pairs.x, pairs.z):

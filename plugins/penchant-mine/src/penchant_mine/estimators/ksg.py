@@ -1,7 +1,5 @@
 """Nearest neighbours: the estimator `ksg`."""
 
-from __future__ import annotations
-
 import math
 
 import penchant

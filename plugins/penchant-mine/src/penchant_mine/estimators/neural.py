@@ -1,7 +1,5 @@
 """Estimators that train statistics networks, and report what unseen samples say."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

@@ -1,8 +1,7 @@
 """Pairs as estimators take them, and the answer where there is nothing to estimate."""
 
-from __future__ import annotations
-
 import penchant
+from penchant_numerics import Refusal
 from penchant_numerics.roles import Information
 from torch import Tensor
 
@@ -15,7 +14,7 @@ def prepared(
     """Checked and scaled pairs; what is wrong with them is an Error that names the estimator."""
     try:
         return prepare(x, z, scaling=scaling, at_least=at_least)
-    except ValueError as error:
+    except Refusal as error:
         raise penchant.Error(f"{options.name}: {error}") from None
 
 

@@ -5,8 +5,6 @@ columns, correlations what is not linear. What a part of x and z tells, or anoth
 a lower bound of their information: where it is larger, the difference is bias.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

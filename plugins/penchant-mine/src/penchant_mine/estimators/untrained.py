@@ -1,7 +1,5 @@
 """What estimators that train nothing have in common: their null, their doubts, their answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Figures of the probe `gan-modes`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +11,7 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, ORANGE, RED, captioned
 from penchant_numerics.pictures.curves import curves
 
-from penchant_mine.shared.samples import samples
-from penchant_mine.shared.tables import table, text
+from penchant_mine.shared.samples import samples, table, text
 
 TITLES = {"data": "data", "gan": "GAN", "mine": "GAN + MINE"}
 VARIANTS = ("gan", "mine")

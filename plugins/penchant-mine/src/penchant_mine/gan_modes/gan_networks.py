@@ -1,7 +1,5 @@
 """The networks of a GAN with information, as the options of `gan-modes` describe them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The probe `gan-modes`: modes of the data that a GAN captures, with and without information."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,19 +11,19 @@ from penchant_numerics.data import Data
 from torch import Tensor
 
 from penchant_mine.declarations.generative import GanModes
-from penchant_mine.gan_modes.curve_judge import FARTHEST
 from penchant_mine.gan_modes.gan_networks import gan_players
 from penchant_mine.gan_modes.mode_judges import (
+    FARTHEST,
     NULLS,
     OF_NULLS,
+    SEGMENTS,
     SURE,
     covered_by_none,
     digit_classifier,
     modes_of,
 )
 from penchant_mine.shared.generative.gan import GanRecipe, generate, train_gan
-from penchant_mine.shared.generative.pixels import scaled, shown
-from penchant_mine.shared.mode_counts import mode_count
+from penchant_mine.shared.generative.modes import mode_count, scaled, shown
 from penchant_mine.shared.recipes import recipe_from
 
 VARIANTS = ("gan", "mine")
@@ -107,7 +105,7 @@ def _note(options: GanModes, context: penchant.Context) -> None:
         judge = "a classifier of digits trained in the run"
     elif not context.data.classes:
         judge = (
-            f"{options.segments} pieces of equal frequency of the curve along the label, within "
+            f"{SEGMENTS} pieces of equal frequency of the curve along the label, within "
             f"{FARTHEST:g} standard deviations of it"
         )
     context.conventions["modes"] = (

@@ -1,7 +1,5 @@
 """The probe `information-benchmark`: estimators against known information."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Encoders: `plain` z = enc(x); `gaussian` z = mu(x) + sigma(x) e; `additive` z = 
 `propagated` z = enc([x, e]).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +18,10 @@ from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 NARROW = 5.0  # sigma = softplus(output - 5): a young encoder is nearly without noise (Alemi et al.)
 SMALLEST = 1e-6  # of sigma
+BETA_VARIATIONAL = 1e-3  # weight of the KL of the variational bottleneck
+BETA_CONFIDENCE = 0.1  # weight of the confidence penalty
+SMOOTHING = 0.1  # of labels
+PROPAGATED_INPUTS = 64  # components of the noise input of the propagated encoder
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,13 @@ ROWS = {
 
 @dataclass(frozen=True)
 class BottleneckRecipe:
-    """How a row is trained; betas by regulariser."""
+    """How a row is trained."""
 
     epochs: int
     batch: int
     learning_rate: float
     decay: float
     beta_mine: float
-    beta_variational: float
-    beta_confidence: float
-    smoothing: float
     dropout: float
     noise_std: float
     ema: float
@@ -203,7 +202,7 @@ def train_row(
                 informing.learn(inputs, z.detach())
             loss = _supervised(classifier.decoder(z), labels[rows], classifier.row, recipe)
             if classifier.row.regulariser == "variational":
-                loss = loss + recipe.beta_variational * _kl_to_standard(mean, sigma)
+                loss = loss + BETA_VARIATIONAL * _kl_to_standard(mean, sigma)
             if informing is not None:
                 loss = loss + recipe.beta_mine * informing.information(inputs, z)
             update(optimizer, loss)
@@ -262,12 +261,12 @@ class _Informant:
 
 
 def _supervised(logits: Tensor, labels: Tensor, row: Row, recipe: BottleneckRecipe) -> Tensor:
-    smoothing = recipe.smoothing if row.regulariser == "smoothing" else 0.0
+    smoothing = SMOOTHING if row.regulariser == "smoothing" else 0.0
     loss = functional.cross_entropy(logits, labels, label_smoothing=smoothing)
     if row.regulariser == "confidence":
         log_p = logits.log_softmax(1)
         negative_entropy = (log_p.exp() * log_p).sum(1).mean()
-        loss = loss + recipe.beta_confidence * negative_entropy
+        loss = loss + BETA_CONFIDENCE * negative_entropy
     return loss
 
 

@@ -1,19 +1,19 @@
 """The probe `information-bottleneck`: classifiers whose representation is kept small."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 import penchant
 import torch
+from penchant_numerics.data import kind_of
 from penchant_numerics.statistics import NO_NULL, mean_and_stderr, null_of, paired_difference
 from penchant_numerics.training import constructed
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.generative import InformationBottleneck
 from penchant_mine.information_bottleneck.bottleneck import (
+    PROPAGATED_INPUTS,
     ROWS,
     BottleneckRecipe,
     Classifier,
@@ -120,12 +120,7 @@ def _classifier(context: penchant.Context, row: Row, seed: int) -> Classifier:
 
     def make() -> Classifier:
         return Classifier(
-            row,
-            size,
-            options.widths,
-            options.code,
-            data.classes,
-            propagated=options.propagated_inputs,
+            row, size, options.widths, options.code, data.classes, propagated=PROPAGATED_INPUTS
         )
 
     return constructed(make, seed).to(context.device)
@@ -185,7 +180,7 @@ def _from_density(
 
 def _quantities(name: str, rows: Rows, labels: Tensor) -> dict[str, penchant.Quantity]:
     error, stderr, df = _misclassified(rows)
-    commonest = float(labels.bincount().max()) / len(labels)
+    commonest = kind_of(labels).commonest
     quantities = {
         f"error-{name}": penchant.Quantity(
             error, stderr=stderr, over=OVER, count=len(rows), df=df, null=1 - commonest

@@ -4,8 +4,6 @@ Which pairs these are is found by the secant method, from pairs with as much inf
 value says.
 """
 
-from __future__ import annotations
-
 import math
 
 import penchant

@@ -1,19 +1,20 @@
-"""The probe `mutual-information`: between input, label and layers, along training."""
+"""The probe `mutual-information`: between input, label and layers, along training.
 
-from __future__ import annotations
+One position of every sequence, so that pairs are independent.
+
+What a layer of a network gives for samples.
+"""
 
 from typing import Any
 
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.data import Samples, are_sequences, count_aligned
-from torch import Tensor, nn
+from penchant_numerics.data import IGNORED, Samples, count_aligned
+from torch import Generator, Tensor, nn
 
 from penchant_mine.declarations.information import MutualInformation
 from penchant_mine.mutual_information.calibration import calibrated_bias
-from penchant_mine.mutual_information.layers import activations
-from penchant_mine.mutual_information.positions import one_position
 
 LAYER = "layer:"
 NULL = ("null", "null_spread", "null_stderr")
@@ -60,10 +61,7 @@ def _check_arrays(options: MutualInformation) -> None:
     """Refuse one array without the other, and pairs that do not match."""
     if options.x is None or options.z is None:
         raise penchant.Error(f"x and z go together, found {options.arrays_given[0]} alone")
-    try:
-        count_aligned({"x": options.x, "z": options.z}, options.sample_ids)
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    count_aligned({"x": options.x, "z": options.z}, options.sample_ids)
 
 
 def _asks_for_layer(options: MutualInformation) -> bool:
@@ -186,7 +184,7 @@ def _samples(
     else:
         samples = getattr(data, split)
     samples = samples.select(slice(0, options.samples))
-    if not are_sequences(samples.labels):
+    if not samples.kind.by_position:
         return samples, None
     return one_position(samples, context.generator("positions"))
 
@@ -231,3 +229,89 @@ def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]
             row["bias"], stderr=row["bias-stderr"], df=row["df"], null=0.0, **about
         )
     return quantities
+
+
+def one_position(samples: Samples, generator: Generator) -> tuple[Samples, Tensor]:
+    """A random position with a label of each sequence, and its label.
+
+    Args:
+        samples: Sequences with labels (samples, positions); those without a label are left out.
+        generator: On the CPU.
+
+    Returns:
+        The sequences with one label each, and the positions (samples,).
+    """
+    labels = samples.labels
+    counted = (labels != IGNORED).cpu()
+    scores = torch.rand(labels.shape, generator=generator, device="cpu")
+    positions = scores.masked_fill(~counted, -1).argmax(1).to(labels.device)
+    chosen = counted.any(1).to(labels.device)
+    own = labels.gather(1, positions[:, None])[:, 0]
+    return Samples(samples.inputs[chosen], own[chosen]), positions[chosen]
+
+
+CHUNK = 1024  # samples a forward pass
+
+
+@torch.no_grad()
+def activations(
+    network: nn.Module, layer: str, inputs: Tensor, positions: Tensor | None = None
+) -> Tensor:
+    """Outputs (samples, size) of the layer with this name.
+
+    Args:
+        network: The network.
+        layer: The layer's name.
+        inputs: Samples.
+        positions: Of sequences: the position (samples,) at which the layer is read.
+
+    Returns:
+        A row per sample.
+    """
+    modules = dict(network.named_modules())
+    if layer not in modules:
+        known = ", ".join(name for name in modules if name)
+        raise penchant.Error(f"the network has no layer {layer!r}; its layers are {known}")
+    # A hook sees what the layer gives, however the network calls it.
+    calls: list[Any] = []
+    handle = modules[layer].register_forward_hook(lambda module, given, out: calls.append(out))
+    rows = []
+    # Samples go through some at a time.
+    try:
+        for number, chunk in enumerate(inputs.split(CHUNK)):
+            calls.clear()
+            network(chunk)
+            # Of a layer that is called several times, the last call counts.
+            out = calls[-1] if calls else None
+            if positions is not None:
+                out = _at_positions(out, positions.split(CHUNK)[number], layer)
+            rows.append(_rows(out, layer, len(chunk)))
+    finally:
+        handle.remove()
+    return torch.cat(rows)
+
+
+def _at_positions(out: Any, positions: Tensor, layer: str) -> Any:
+    """What a layer gives at one position of each sequence; (samples, size) has no positions."""
+    if not isinstance(out, Tensor) or out.ndim < 3:
+        return out
+    if int(positions.max()) >= out.shape[1]:
+        raise penchant.Error(
+            f"layer {layer!r} gives {tuple(out.shape)}, expected (samples, positions, ...)"
+        )
+    return out[torch.arange(len(out), device=out.device), positions]
+
+
+def _rows(out: Any, layer: str, count: int) -> Tensor:
+    """One row per sample."""
+    if isinstance(out, Tensor) and out.ndim and len(out) == count:
+        return out.reshape(count, -1)
+    if out is None:
+        actual = "was not called"
+    elif isinstance(out, Tensor):
+        actual = f"gives {tuple(out.shape)}"
+    else:
+        actual = f"gives {type(out).__name__}"
+    raise penchant.Error(
+        f"layer {layer!r} {actual} for {count} samples, expected a tensor with a row for each"
+    )

@@ -1,7 +1,5 @@
 """Recipes: those options of a component that numerics need, as a dataclass."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Shards of networks, each giving its sum of M^T M, or of M^T M V where the matrix is too large."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -59,7 +57,7 @@ def _point(context: penchant.Context, index: int) -> Tensor:
     if options.point == "zero":
         return torch.zeros(shape, device=context.device, dtype=context.dtype)
     generator = context.generator("point", context.architecture.first + index)
-    noise = options.point_scale * normal(shape, generator, torch.device("cpu"))
+    noise = normal(shape, generator, torch.device("cpu"))
     return noise.to(context.device, context.dtype)
 
 
@@ -68,7 +66,7 @@ def _conventions(
 ) -> dict[str, str]:
     where = "at zero"
     if options.point == "gaussian":
-        where = f"at a Gaussian point of scale {options.point_scale:g} for each network"
+        where = "at a Gaussian point of scale 1 for each network"
     how = "exact" if options.method == "exact" else f"finite differences of step {options.step:g}"
     one = context.architecture.outputs == 1
     return {

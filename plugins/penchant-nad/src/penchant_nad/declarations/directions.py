@@ -1,7 +1,5 @@
 """Which directions an architecture prefers: the estimator and the probes that show them."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -47,7 +45,6 @@ class GradientCovariance(penchant.Estimator):
     point: str = penchant.option(
         "gaussian", "where gradients are taken", choices=("gaussian", "zero")
     )
-    point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point", above=0)
     centred: bool = penchant.option(False, "subtract the mean gradient")
 
 

@@ -1,7 +1,5 @@
 """What networks learn along the directions they prefer: probes that train."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs

@@ -1,7 +1,5 @@
 """Theorems of the paper, compared with measurements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -78,7 +76,6 @@ class Dipole(penchant.Probe):
     eta: float = penchant.option(
         1.0, "threshold of the Markov bound, in means of v^T C v over the directions", above=0
     )
-    point_scale: float = penchant.option(1.0, "standard deviation of the Gaussian point x", above=0)
 
 
 @attrs.frozen
@@ -151,9 +148,6 @@ class PoolingTheory(penchant.Probe):
     )
     # Training of the linear model.
     curves: int = penchant.option(5, "frequencies whose training is followed", at_least=1)
-    curve_sigma: float = penchant.option(
-        0.3, "standard deviation of the noise while training", above=0
-    )
     trainings: int = penchant.option(4, "trainings at each of them", at_least=2)
     steps: int = penchant.option(300, "steps of training", at_least=1)
     batch: int = penchant.option(64, "samples per step", at_least=1)

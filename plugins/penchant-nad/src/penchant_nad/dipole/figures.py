@@ -1,7 +1,5 @@
 """Figures of the probe `dipole`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

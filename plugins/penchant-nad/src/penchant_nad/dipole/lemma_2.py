@@ -10,8 +10,6 @@ Both sides come from different networks: on the same ones the inequality would h
 measured. Arrays are (networks, directions); even rows are measured, odd ones give the bound.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

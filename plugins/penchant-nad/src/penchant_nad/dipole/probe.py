@@ -1,7 +1,5 @@
 """The probe `dipole`: how fast a network learns to tell x from x + v, and what bounds that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,23 +12,22 @@ from torch import Tensor
 
 from penchant_nad.declarations.theory import Dipole
 from penchant_nad.dipole import lemma_2
-from penchant_nad.shared.bases import check_indices, chosen_indices, named_basis
-from penchant_nad.shared.deviations import largest_deviation
-from penchant_nad.shared.rank_correlations import rank_correlation_of
+from penchant_nad.shared.bases import check_indices, indices_of, named_basis
+from penchant_nad.shared.rank_correlations import largest_deviation, rank_correlation_of
 
 SHARD = 8  # networks
 
 
 def run(options: Dipole, context: penchant.Context) -> penchant.Result:
     """Slopes v.grad f and sizes |M v| of every network and direction; every second bounds."""
-    check_indices(options, context, networks=options.basis_networks)
-    basis = named_basis(options, context, networks=options.basis_networks)
-    indices = chosen_indices(options, basis)
+    check_indices(context, networks=options.basis_networks)
+    basis = named_basis(context, networks=options.basis_networks)
+    indices = indices_of(options, basis)
 
     # All networks are measured at one point, along the same directions.
     shape = context.architecture.shape
     noise = torch.randn(shape, generator=context.generator("point"), device="cpu")
-    shared = {"point": options.point_scale * noise, "directions": basis.vectors[indices]}
+    shared = {"point": noise, "directions": basis.vectors[indices]}
     rows = list(
         context.map(slopes_and_sizes, networks=options.networks, shard_size=SHARD, shared=shared)
     )

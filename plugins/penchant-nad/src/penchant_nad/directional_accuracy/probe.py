@@ -1,8 +1,10 @@
-"""The probe `directional-accuracy`: what a network learns along each direction of a basis."""
+"""The probe `directional-accuracy`: what a network learns along each direction of a basis.
 
-from __future__ import annotations
+When a noisy loss is first below a target.
+"""
 
 import functools
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,9 +25,8 @@ from penchant_numerics.training import (
 from torch import Tensor
 
 from penchant_nad.declarations.learning import DirectionalAccuracy
-from penchant_nad.directional_accuracy.first_passage import WINDOW, steps_to_loss
-from penchant_nad.shared import accuracies
-from penchant_nad.shared.bases import Basis, check_indices, chosen_indices, named_basis
+from penchant_nad.shared import image_trainings
+from penchant_nad.shared.bases import Basis, check_indices, indices_of, named_basis
 from penchant_nad.shared.rank_correlations import rank_correlation_of
 
 OUTPUTS = 2
@@ -37,9 +38,9 @@ Rows = list[dict[str, Any]]
 def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Result:
     """Train fresh networks for each direction (and number of samples)."""
     # What cannot be is refused before networks are sampled.
-    check_indices(options, context, networks=options.networks)
-    basis = named_basis(options, context, networks=options.networks)
-    indices = chosen_indices(options, basis)
+    check_indices(context, networks=options.networks)
+    basis = named_basis(context, networks=options.networks)
+    indices = indices_of(options, basis)
 
     # Directions go to workers once, items name their position.
     sizes = _sizes(options)
@@ -67,7 +68,7 @@ def run(options: DirectionalAccuracy, context: penchant.Context) -> penchant.Res
     if options.train_sizes is not None:
         tables["accuracy-by-size"] = _by_size(rows, {"train": sizes, **axes}, options)
         arrays["train-sizes"] = tables["accuracy-by-size"].coordinates("train")
-    _warn_if_nothing_was_learnt(tables["train-accuracy"].values, options, context)
+    _warn_if_nothing_was_learnt(tables["train-accuracy"].values, context)
     never = np.isnan(tables["steps-to-loss"].values).any()
     return penchant.Result(
         _quantities(tables["test-accuracy"], first, context),
@@ -94,7 +95,7 @@ def _conventions(options: DirectionalAccuracy) -> dict[str, str]:
         "margin": margins[options.margin],
         "outputs": "two logits",
         "steps to loss": f"{when} {options.loss_target:g}",
-        **accuracies.conventions(options.trainings),
+        **image_trainings.conventions(options.trainings),
     }
 
 
@@ -115,9 +116,9 @@ def _trained(context: penchant.Context, items: list[dict[str, int]]) -> Rows:
     return rows
 
 
-def _learner(context: penchant.Context, item: dict[str, int]) -> Learner:
+def _learner(context: penchant.Context[DirectionalAccuracy], item: dict[str, int]) -> Learner:
     """A fresh network, and the data of one direction."""
-    options: DirectionalAccuracy = context.options
+    options = context.options
     loaded = context.dataset(
         "linearly-separable",
         direction=context.shared["directions"][item["position"]].cpu().numpy(),
@@ -215,12 +216,12 @@ def _two_columns(frequencies: Tensor) -> Tensor:
 
 
 def _warn_if_nothing_was_learnt(
-    accuracy: np.ndarray, options: DirectionalAccuracy, context: penchant.Context
+    accuracy: np.ndarray, context: penchant.Context[DirectionalAccuracy]
 ) -> None:
     """Some directions may well not be learnt; where none is, the recipe does not fit."""
     # Within two standard errors of guessing.
     best = float(accuracy.max())
-    if best <= 0.5 + 2 * float(binomial_stderr(0.5, options.train)):
+    if best <= 0.5 + 2 * float(binomial_stderr(0.5, context.options.train)):
         context.warn(
             f"nothing was learnt along any direction: training accuracy at most {best:.3f}, "
             "guessing gives 0.5"
@@ -257,4 +258,34 @@ def _mean_accuracy(test: np.ndarray, rows: Rows, samples: int) -> penchant.Quant
         over = "trainings and test samples"
         if len(values) == 1:
             over = "test samples of one training"
-    return accuracies.accuracy_quantity(values, samples, over=over, null=0.5)
+    return image_trainings.accuracy_quantity(values, samples, over=over, null=0.5)
+
+
+WINDOW = 10  # steps whose mean loss is compared with the target: a single batch is too noisy
+
+
+def steps_to_loss(losses: np.ndarray, target: float, window: int = WINDOW) -> float:
+    """The first step at which the mean of the last `window` losses is below the target.
+
+    Args:
+        losses: The loss of every step (steps,).
+        target: What is to be reached.
+        window: Steps that are averaged; all of them where there are fewer.
+
+    Returns:
+        The step, or NaN where the target is never reached.
+
+    >>> steps_to_loss(np.array([4.0, 2.0, 1.0, 0.5, 0.25]), 1.0, window=2)
+    4.0
+    """
+    # An untrained network has no losses.
+    if not len(losses):
+        return math.nan
+    window = min(window, len(losses))
+    weights = np.full(window, 1 / window)
+    means = np.convolve(losses, weights, mode="valid")
+    (below,) = np.nonzero(means < target)
+    if not len(below):
+        return math.nan
+    # The mean of a window belongs to its last step.
+    return float(below[0] + window)

@@ -1,7 +1,5 @@
 """Gradients of shards of networks, streamed into one second moment."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
@@ -43,7 +41,7 @@ def estimate(
             f"found {architecture.outputs} outputs"
         )
     samplers: set[str] = set()
-    rows = _gradients_of_shards(options, context, networks, samplers)
+    rows = _gradients_of_shards(context, networks, samplers)
     size = torch.Size(architecture.shape).numel()
     if options.method == "finite-difference" and size > MANY_INPUTS:
         context.warn(
@@ -61,14 +59,14 @@ def estimate(
 
 
 def _gradients_of_shards(
-    options: GradientCovariance, context: penchant.Context, networks: int, samplers: set[str]
+    context: penchant.Context[GradientCovariance], networks: int, samplers: set[str]
 ) -> Iterator[Tensor]:
     """Gradients (networks, D) of one shard after another; notes how networks were sampled."""
     shards = context.map(
         gradients,
         networks=networks,
         shard_size=SHARD,
-        shared={"point": shared_point(options, context)},
+        shared={"point": shared_point(context.options, context)},
     )
     for shard in shards:
         samplers.add(shard["sampler"])
@@ -97,15 +95,12 @@ def _streamed(rows: Iterator[Tensor], networks: int, size: int, *, centred: bool
 def _refuse_what_does_not_fit(size: int, device: torch.device) -> None:
     # The sum, the moment of all groups, and what a decomposition needs.
     needed = 6 * 8 * size**2
-    try:
-        memory.require(
-            needed,
-            device,
-            what=f"the second moment of {size} inputs",
-            hint="draw fewer networks than inputs, whose gradients are stored instead",
-        )
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    memory.require(
+        needed,
+        device,
+        what=f"the second moment of {size} inputs",
+        hint="draw fewer networks than inputs, whose gradients are stored instead",
+    )
 
 
 def _conventions(
@@ -126,7 +121,7 @@ def _gradient(options: GradientCovariance) -> str:
     # The other two are taken at a point.
     where = "at zero"
     if options.point == "gaussian":
-        where = f"at a Gaussian point of scale {options.point_scale:g} shared by all networks"
+        where = "at a Gaussian point of scale 1 shared by all networks"
     if options.method == "autograd":
         return f"autograd {where}"
     return f"finite differences of step {options.step:g} {where}"
@@ -137,8 +132,7 @@ def shared_point(options: GradientCovariance, context: penchant.Context) -> Tens
     shape = context.architecture.shape
     if options.point == "zero":
         return torch.zeros(shape, device="cpu")
-    noise = normal(shape, context.generator("point"), torch.device("cpu"))
-    return options.point_scale * noise
+    return normal(shape, context.generator("point"), torch.device("cpu"))
 
 
 def gradients(context: penchant.Context, indices: range) -> dict[str, Tensor | str]:
@@ -174,9 +168,9 @@ def _networks_at_once(context: penchant.Context, first: int) -> int:
     return min(most, room)
 
 
-def _gradients_of(context: penchant.Context, sampled: Ensemble) -> Tensor:
+def _gradients_of(context: penchant.Context[GradientCovariance], sampled: Ensemble) -> Tensor:
     """Gradients (networks, D) of sampled networks, as many passes at once as memory allows."""
-    options: GradientCovariance = context.options
+    options = context.options
     point = context.shared["point"].to(context.dtype)
     networks = sampled.to(context.device, context.dtype)
 

@@ -1,7 +1,5 @@
 """The probe `flipped-accuracy`: images as they are, and with their NAD coefficients reversed."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -11,10 +9,15 @@ import torch
 from penchant_numerics.data import Samples
 
 from penchant_nad.declarations.learning import FlippedAccuracy
-from penchant_nad.shared import accuracies
+from penchant_nad.shared import image_trainings
 from penchant_nad.shared.bases import most_directions, nad_basis
-from penchant_nad.shared.carriers import flip_matrix, flipped, orthonormal
-from penchant_nad.shared.image_trainings import one_channel, train_and_test
+from penchant_nad.shared.image_trainings import (
+    flip_matrix,
+    flipped,
+    one_channel,
+    orthonormal,
+    train_and_test,
+)
 
 VARIANTS = ("original", "flipped")
 CROSSED = ("training", "sample")
@@ -45,7 +48,7 @@ def run(options: FlippedAccuracy, context: penchant.Context) -> penchant.Result:
         variant=VARIANTS,
         training=range(options.trainings),
     )
-    return _result(options, context, right)
+    return _result(context, right)
 
 
 def train_variant(context: penchant.Context, item: Any) -> dict[str, Any]:
@@ -67,7 +70,7 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
 
 
 def _result(
-    options: FlippedAccuracy, context: penchant.Context, right: dict[str, penchant.Table]
+    context: penchant.Context[FlippedAccuracy], right: dict[str, penchant.Table]
 ) -> penchant.Result:
     """Of right answers (variant, training, sample) on test and training samples."""
     data = context.data
@@ -76,7 +79,7 @@ def _result(
     for split, samples in (("test", data.test), ("train", data.train)):
         name = f"{split}-accuracy"
         tables[name] = right[split].accuracy()
-        chance = accuracies.commonest_class(samples.labels)
+        chance = image_trainings.commonest_class(samples.labels)
         for variant in VARIANTS:
             own = right[split].at(variant=variant)
             quantities[f"{variant}-{name}"] = own.mean(CROSSED, null=chance).quantity()
@@ -84,6 +87,6 @@ def _result(
     quantities["fall"] = original.minus(turned).mean(CROSSED, null=0.0).quantity()
     conventions = {
         "flipped": "x' = U flip(U^T x), each channel by itself, training and test images alike",
-        **accuracies.conventions(options.trainings),
+        **image_trainings.conventions(context.options.trainings),
     }
     return penchant.Result(quantities, tables=tables, conventions=conventions)

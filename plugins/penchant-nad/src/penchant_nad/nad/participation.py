@@ -6,8 +6,6 @@ not change although other networks would; so its error is that of the position b
 numbers where 90 % are reached, and of rounding it up, which is uniform: 1 / sqrt(12).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

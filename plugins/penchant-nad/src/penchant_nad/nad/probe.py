@@ -1,7 +1,17 @@
-"""The probe `nad`: which directions an architecture prefers, and how strongly."""
+"""The probe `nad`: which directions an architecture prefers, and how strongly.
 
-from __future__ import annotations
+Which leading eigenvalues lie above those of isotropic architectures, index by index.
 
+An eigenvalue is above its null where it exceeds the mean of the simulated ones by the two-sided 1 %
+point of Student's t for one more draw. Directions are preferred from the first one on: behind the
+first eigenvalue that is not above its null, none counts.
+
+The count has no jackknife: spectra of fewer networks are wider, and would be counted against the
+null of all networks. Its error is the spread of counts when every eigenvalue moves by its own
+standard error.
+"""
+
+import math
 from typing import Any
 
 import attrs
@@ -15,13 +25,13 @@ from penchant_numerics.inputs import (
     isotropic_spectra,
 )
 from penchant_numerics.inputs.sample_input_gradients import sample_input_gradients
-from penchant_numerics.roles import Directions
-from penchant_numerics.statistics import jackknife, null_of
+from penchant_numerics.roles import Directions, refuse_zero
+from penchant_numerics.statistics import LEVEL, jackknife, null_of, p_value
 from torch import Generator, Tensor
 
 from penchant_nad.declarations.directions import Nad
-from penchant_nad.nad import participation, preferred
-from penchant_nad.shared.bases import refuse_zero
+from penchant_nad.nad import participation
+from penchant_nad.nad.estimated_pairs import estimated_pairs
 
 NULL_DRAWS = 20  # isotropic architectures that are simulated
 
@@ -29,12 +39,13 @@ NULL_DRAWS = 20  # isotropic architectures that are simulated
 def run(options: Nad, context: penchant.Context) -> penchant.Result:
     """Measure the directions with the chosen estimator."""
     if context.network_kind == "trained":
-        moment = _of_one_network(options, context)
+        moment = _of_one_network(context)
     else:
         if context.has("dataset"):
             raise penchant.Error("NADs of fresh networks need no data: leave the dataset out")
         moment = context.estimator("directions")(networks=options.networks)
     refuse_zero(moment.eigenvalues, moment.vectors.shape[1])
+    moment = estimated_pairs(moment)
     _warn_of_unseen_inputs(moment, context)
     arrays: dict[str, Tensor | np.ndarray] = {
         "eigenvalues": participation.without_rounding(moment.eigenvalues),
@@ -66,7 +77,7 @@ def run(options: Nad, context: penchant.Context) -> penchant.Result:
     return penchant.Result(quantities, arrays, missing=("eigenvalues-stderr",))
 
 
-def _of_one_network(options: Nad, context: penchant.Context) -> Directions:
+def _of_one_network(context: penchant.Context[Nad]) -> Directions:
     """The second moment of the gradients of one trained network, over samples of its dataset."""
     if not context.has("dataset"):
         raise penchant.Error("NADs of one trained network are taken at samples: give it a dataset")
@@ -74,18 +85,12 @@ def _of_one_network(options: Nad, context: penchant.Context) -> Directions:
     order = torch.randperm(
         len(samples.labels), generator=context.generator("samples"), device="cpu"
     )
-    chosen = samples.select(order[: options.samples].to(samples.labels.device))
+    chosen = samples.select(order[: context.options.samples].to(samples.labels.device))
     ((_, network),) = context.trained()
-    try:
-        rows = sample_input_gradients(network, chosen)
-    except ValueError as error:
-        raise penchant.Error(f"{error}; unit = 0 chooses the first of them") from None
+    rows = sample_input_gradients(network, chosen)
     context.conventions["gradient"] = f"autograd, at {len(rows)} training samples"
     context.conventions["output"] = differentiated(context.architecture.outputs)
-    try:
-        return directions_of_gradients(rows)
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    return directions_of_gradients(rows)
 
 
 def _warn_of_unseen_inputs(directions: Directions, context: penchant.Context) -> None:
@@ -122,10 +127,7 @@ def _warn_of_few_networks(
 
 
 def _matrix(directions: Directions) -> Tensor:
-    try:
-        matrix = directions.moment()
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    matrix = directions.moment()
     if matrix is None:
         raise penchant.Error(
             "store_matrix needs an estimator that has the whole matrix, found leading pairs only"
@@ -191,19 +193,73 @@ def _above_null(
 ) -> penchant.Quantity:
     """How many leading eigenvalues lie above those of isotropic architectures."""
     values = directions.eigenvalues.cpu().numpy()
-    limits = preferred.limits(null)
+    limits = isotropic_limits(null)
     known: dict[str, Any] = {}
     if left_out is not None:
         errors = participation.eigenvalue_stderr(left_out)
         known = {
-            "stderr": preferred.count_stderr(values, errors, limits, generator=generator),
+            "stderr": count_stderr(values, errors, limits, generator=generator),
             "over": "networks (eigenvalues moved by their standard errors)",
             "count": directions.networks,
         }
-    p = preferred.first_p_value(directions.eigenvalues, null)
-    above = preferred.count_above(values, limits)
+    p = first_p_value(directions.eigenvalues, null)
+    above = count_above(values, limits)
     return penchant.Quantity(above, null=0.0, p=p, **known)
 
 
 def _effective_ranks(spectra: Tensor) -> list[float]:
     return [effective_rank(spectrum) for spectrum in spectra]
+
+
+ROUNDING = 1e-9  # of sums in double precision: one input has the same eigenvalue in every draw
+DRAWS = 400
+
+
+def isotropic_limits(null: Tensor) -> np.ndarray:
+    """What eigenvalues must exceed at each index (k,), from isotropic spectra (draws, k)."""
+    from scipy.special import stdtrit
+
+    draws = len(null)
+    mean: np.ndarray = null.mean(0).cpu().numpy()
+    spread: np.ndarray = null.std(0).cpu().numpy()
+    # One more draw differs from the mean of others by its own deviation and that of the mean.
+    error = spread * math.sqrt(1 + 1 / draws)
+    point = -float(stdtrit(draws - 1, LEVEL / 2))
+    limits: np.ndarray = mean + np.maximum(point * error, ROUNDING * np.abs(mean))
+    return limits
+
+
+def count_above(eigenvalues: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """How many leading eigenvalues (..., k) exceed their limits (k,)."""
+    above = eigenvalues > limits
+    counts: np.ndarray = np.cumprod(above, axis=-1).sum(-1)
+    return counts
+
+
+def count_stderr(
+    eigenvalues: np.ndarray, stderr: np.ndarray, limits: np.ndarray, *, generator: Generator
+) -> float:
+    """The standard error of the count.
+
+    Args:
+        eigenvalues: Descending, (k,).
+        stderr: Their standard errors; what is missing counts as 0.
+        limits: What they must exceed.
+        generator: A generator on the CPU.
+    """
+    noise = torch.randn(
+        DRAWS, len(eigenvalues), generator=generator, device="cpu", dtype=torch.float64
+    ).numpy()
+    moved = eigenvalues + np.nan_to_num(stderr) * noise
+    return float(count_above(moved, limits).std(ddof=1))
+
+
+def first_p_value(eigenvalues: Tensor, null: Tensor) -> float | None:
+    """The p-value of the first eigenvalue, and so of any number of preferred directions."""
+    first = null[:, 0]
+    mean = float(first.mean())
+    difference = float(eigenvalues[0]) - mean
+    if difference <= ROUNDING * abs(mean):
+        return 1.0
+    error = float(first.std()) * math.sqrt(1 + 1 / len(null))
+    return p_value(difference, error, len(null) - 1)

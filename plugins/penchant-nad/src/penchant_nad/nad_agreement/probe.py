@@ -4,6 +4,14 @@ Each has networks of its own, in groups: products of moments from different grou
 where the plain norm of a sampled second moment is too large; leaving groups out tells the standard
 errors. A group also has its own random point at which derivatives are taken, the same for both
 estimators, so that errors contain the choice of the point.
+
+How much random nested subspaces overlap: k / D on average, and by how much that varies.
+
+P_k and Q_k project on the first k directions of two bases, of which one is rotated at random. Over
+the orthogonal group (Schur's lemma, `penchant_numerics.inputs.correlation`), with their traces
+removed,
+
+    E <P_j, R Q_j R^T> <P_k, R Q_k R^T> = (min(j, k) - j k / D)^2 / n,  n = (D - 1) (D + 2) / 2.
 """
 
 from __future__ import annotations
@@ -16,14 +24,12 @@ import penchant
 import torch
 from penchant_numerics.inputs import rotated, rotated_corr_of_means, unbiased_square
 from penchant_numerics.linear_algebra import descending_eigh, nested_overlaps
-from penchant_numerics.roles import Directions
+from penchant_numerics.roles import Directions, refuse_zero
 from penchant_numerics.statistics import Repetitions, jackknife
 from torch import Tensor
 
 from penchant_nad.declarations.directions import NadAgreement
-from penchant_nad.nad_agreement.random_subspaces import mean_overlap_spread, overlap_spreads
 from penchant_nad.nad_agreement.second_order_jackknife import Statistic, second_order_jackknife
-from penchant_nad.shared.bases import refuse_zero
 
 
 class Pair(NamedTuple):
@@ -214,3 +220,26 @@ def _rotated_spread(pair: Pair) -> float | None:
     )
     # A moment that is isotropic within its noise has no preferred rotation.
     return known(null.null_spread) or None
+
+
+def _covariances(rank: int, size: int) -> Tensor:
+    """Covariances (rank, rank) of the overlaps of the first k directions, k = 1 .. rank."""
+    # Projectors without their traces: what is common to two of them.
+    k = torch.arange(1, rank + 1, device="cpu", dtype=torch.float64)
+    common = torch.minimum(k[:, None], k) - k[:, None] * k / size
+    freedom = max(1.0, (size - 1) * (size + 2) / 2)
+    return common.square() / (k[:, None] * k) / freedom
+
+
+def overlap_spreads(rank: int, size: int) -> Tensor:
+    """Standard deviations (rank,) of the overlaps of random subspaces, k = 1 .. rank."""
+    covariances = _covariances(rank, size)
+    variances = covariances.diagonal()
+    return variances.sqrt()
+
+
+def mean_overlap_spread(rank: int, size: int) -> float:
+    """The standard deviation of their mean over k."""
+    covariances = _covariances(rank, size)
+    variance = float(covariances.mean())
+    return math.sqrt(variance)

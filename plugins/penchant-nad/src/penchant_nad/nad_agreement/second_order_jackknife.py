@@ -7,14 +7,13 @@ cosine of 1 is sqrt(3) times too large with four groups. Leaving out two groups 
 by themselves (Efron and Stein, The jackknife estimate of variance, 1981).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from penchant_numerics import Refusal
 
 Array = NDArray[np.float64]
 # Takes which groups are used, 1 or 0, (..., groups); returns values (...).
@@ -52,7 +51,7 @@ def second_order_jackknife(statistic: Statistic, groups: int) -> VarianceTerms:
         L and I.
     """
     if groups < 4:
-        raise ValueError(f"expected at least 4 groups, found {groups}")
+        raise Refusal(f"expected at least 4 groups, found {groups}")
     without_one = 1 - np.eye(groups)
     pairs = _pairs(statistic(without_one[:, None] * without_one))
     # leaving out one group, which counts pairs too often

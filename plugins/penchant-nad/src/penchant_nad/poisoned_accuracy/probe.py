@@ -1,7 +1,5 @@
 """The probe `poisoned-accuracy`: does a network learn the images, or a carrier along a NAD?"""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -11,10 +9,14 @@ import penchant
 from penchant_numerics.data import Samples
 
 from penchant_nad.declarations.learning import PoisonedAccuracy
-from penchant_nad.shared import accuracies
+from penchant_nad.shared import image_trainings
 from penchant_nad.shared.bases import Basis, most_directions, nad_basis
-from penchant_nad.shared.carriers import carriers_needed, poisoned
-from penchant_nad.shared.image_trainings import one_channel, train_and_test
+from penchant_nad.shared.image_trainings import (
+    carriers_needed,
+    one_channel,
+    poisoned,
+    train_and_test,
+)
 
 CROSSED = ("training", "sample")
 
@@ -44,7 +46,7 @@ def run(options: PoisonedAccuracy, context: penchant.Context) -> penchant.Result
         carrier=options.carriers,
         training=trainings,
     )
-    return _result(options, context, clean, carried, basis)
+    return _result(context, clean, carried, basis)
 
 
 def _check_carriers(options: PoisonedAccuracy, needed: int, available: int) -> None:
@@ -74,9 +76,11 @@ def train_poisoned(context: penchant.Context, item: Any) -> dict[str, Any]:
     return train_and_test(context, item, images)
 
 
-def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, Samples]:
+def _images(
+    context: penchant.Context[PoisonedAccuracy], item: dict[str, Any]
+) -> tuple[Samples, Samples]:
     """Training images with one carrier, or clean, and clean test images."""
-    options: PoisonedAccuracy = context.options
+    options = context.options
     train, test = context.data.train, context.data.test
     first = item.get("carrier")
     if first is not None:
@@ -88,20 +92,20 @@ def _images(context: penchant.Context, item: dict[str, Any]) -> tuple[Samples, S
 
 
 def _result(
-    options: PoisonedAccuracy,
-    context: penchant.Context,
+    context: penchant.Context[PoisonedAccuracy],
     clean: dict[str, penchant.Table],
     carried: dict[str, penchant.Table],
     basis: Basis,
 ) -> penchant.Result:
     """Of right answers (training, sample) after training on clean images, and (carrier, ...)."""
+    options = context.options
     data = context.data
     tables = {}
     quantities = {}
     for split, samples in (("train", data.train), ("test", data.test)):
         name = f"{split}-accuracy"
         tables[name] = carried[split].accuracy()
-        chance = accuracies.commonest_class(samples.labels)
+        chance = image_trainings.commonest_class(samples.labels)
         quantities[f"clean-{name}"] = clean[split].mean(CROSSED, null=chance).quantity()
     tables["test-accuracy-change"] = carried["test"].minus(clean["test"]).mean(CROSSED)
     if len(options.carriers) > 1:
@@ -116,6 +120,6 @@ def _result(
         "carrier": "pair of classes d uses NAD i + floor(d / channels) in channel d mod channels; "
         "+epsilon for odd classes",
         "test": "clean images",
-        **accuracies.conventions(options.trainings),
+        **image_trainings.conventions(options.trainings),
     }
     return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)

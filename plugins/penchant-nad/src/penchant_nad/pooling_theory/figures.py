@@ -1,7 +1,5 @@
 """Figures of the probe `pooling-theory`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, GREEN, GREY, ORANGE, SIZE, captioned

@@ -14,8 +14,6 @@ loss (y - f)^2, with theta and phi of variances s_t^2 and s_p^2, the mean Hessia
 (2 s_p^2 / S) diag_t(sum_k m_{t+kM}^2 (sigma^2 + eps^2 [t + k M = l])) in theta.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

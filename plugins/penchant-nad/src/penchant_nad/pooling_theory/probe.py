@@ -1,7 +1,14 @@
-"""The probe `pooling-theory`: what pooling loses by frequency, in theory and in simulation."""
+"""The probe `pooling-theory`: what pooling loses by frequency, in theory and in simulation.
 
-from __future__ import annotations
+How far a rank correlation would move if trainings were drawn again, where its pairs are given.
 
+The usual standard error of a rank correlation is over pairs: it says what other pairs would give.
+Where the pairs are given and each has a mean over trainings, only the trainings move it. A rank
+correlation is no smooth function of them, so trainings are drawn again with replacement, all pairs
+together, as they share their trainings.
+"""
+
+import math
 from typing import Any
 
 import attrs
@@ -10,15 +17,14 @@ import penchant
 import torch
 from penchant_numerics.inputs import pooling_filters
 from penchant_numerics.statistics import binomial_stderr
-from torch import Tensor
+from torch import Generator, Tensor, randint
 
 from penchant_nad.declarations.theory import PoolingTheory
 from penchant_nad.pooling_theory import pooling
-from penchant_nad.pooling_theory.resampled_ranks import rank_correlation_stderr
-from penchant_nad.shared.deviations import largest_deviation
-from penchant_nad.shared.rank_correlations import rank_correlation_of
+from penchant_nad.shared.rank_correlations import largest_deviation, rank_correlation_of
 
 SHARD = 8  # frequencies
+CURVE_SIGMA = 0.3  # standard deviation of the noise while training
 
 # Which simulated array each quantity compares with which theory.
 COMPARED = {
@@ -49,7 +55,7 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
     arrays |= _theory(options, chosen)
     stderr = binomial_stderr(arrays["theory"], options.simulations)
     arrays["simulation-stderr"] = np.asarray(stderr)
-    losses = _losses(options, context, chosen)
+    losses = _losses(context, chosen)
     arrays["curve-frequencies"] = losses.coordinates("frequency")
     conventions = {
         "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
@@ -90,9 +96,11 @@ def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
     }
 
 
-def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.ndarray]:
+def simulate(
+    context: penchant.Context[PoolingTheory], frequencies: list[int]
+) -> dict[str, np.ndarray]:
     """Accuracy and curvature at some frequencies."""
-    options: PoolingTheory = context.options
+    options = context.options
     taps, response = _filter(options)
     classes = pooling.Classes(options.epsilon, options.sigma)
     accuracies, curvatures = [], []
@@ -126,18 +134,19 @@ def simulate(context: penchant.Context, frequencies: list[int]) -> dict[str, np.
     }
 
 
-def _losses(options: PoolingTheory, context: penchant.Context, chosen: list[int]) -> penchant.Table:
+def _losses(context: penchant.Context[PoolingTheory], chosen: list[int]) -> penchant.Table:
     """Losses (frequency, training, step) at a few frequencies from the lowest to the highest."""
     # There may be fewer frequencies than requested curves.
+    options = context.options
     positions = np.linspace(0, len(chosen) - 1, options.curves)
     picked = sorted({chosen[round(position)] for position in positions})
     inside = {"training": range(options.trainings), "step": range(1, options.steps + 1)}
     return context.tables(follow, inside=inside, frequency=picked)["losses"]
 
 
-def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Tensor]:
+def follow(context: penchant.Context[PoolingTheory], item: dict[str, int]) -> dict[str, Tensor]:
     """Loss curves of the linear model of pooling with the signal at one frequency."""
-    options: PoolingTheory = context.options
+    options = context.options
     frequency = item["frequency"]
     descent = pooling.Descent(
         options.steps, options.batch, options.learning_rate, options.weight_std, options.trainings
@@ -147,7 +156,7 @@ def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Tensor]
         response,
         options.stride,
         frequency,
-        pooling.Classes(options.epsilon, options.curve_sigma),
+        pooling.Classes(options.epsilon, CURVE_SIGMA),
         descent,
         generator=context.generator("training"),  # the same for every frequency
     )
@@ -157,9 +166,11 @@ def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Tensor]
     return {"losses": losses}
 
 
-def _deviations(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
+def _deviations(
+    arrays: dict[str, Any], context: penchant.Context[PoolingTheory]
+) -> dict[str, penchant.Quantity]:
     """The largest deviation of each simulation from its theory, in standard errors."""
-    options: PoolingTheory = context.options
+    options = context.options
     quantities = {}
     for name, (measured, theory) in COMPARED.items():
         # Of an accuracy, the error that this version of the theorem expects, and the one it has.
@@ -198,3 +209,29 @@ def _correlation(
     stderr = rank_correlation_stderr(efforts, order, generator=context.generator("bootstrap"))
     quantity = quantities["rank-correlation"]
     return {"rank-correlation": attrs.evolve(quantity, stderr=stderr, count=efforts.shape[1])}
+
+
+DRAWS = 500
+
+
+def rank_correlation_stderr(
+    values: np.ndarray, order: np.ndarray, *, generator: Generator
+) -> float:
+    """The bootstrap's standard error of the rank correlation of mean values with an order.
+
+    Args:
+        values: Values (pairs, trainings), at least two trainings.
+        order: The other side (pairs,), which is given.
+        generator: A generator on the CPU.
+    """
+    from scipy.stats import rankdata
+
+    trainings = values.shape[1]
+    chosen = randint(trainings, (DRAWS, trainings), generator=generator, device="cpu").numpy()
+    means = values[:, chosen].mean(2).T  # (draws, pairs)
+    ranks = rankdata(means, axis=1) - (len(order) + 1) / 2
+    other = rankdata(order) - (len(order) + 1) / 2
+    scale = np.linalg.norm(ranks, axis=1) * np.linalg.norm(other)
+    # Trainings sampled with replacement vary less than fresh ones by (n - 1) / n.
+    spread = (ranks @ other / scale).std(ddof=1)
+    return float(spread) * math.sqrt(trainings / (trainings - 1))

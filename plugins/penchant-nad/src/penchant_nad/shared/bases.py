@@ -1,7 +1,5 @@
 """Orthonormal bases of the input, by name."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, Protocol
 
@@ -9,6 +7,7 @@ import penchant
 import torch
 from penchant_numerics.device import HOST
 from penchant_numerics.inputs import cosine_family, sine_family
+from penchant_numerics.roles import chosen_indices, refuse_zero
 from torch import Tensor
 
 
@@ -40,8 +39,9 @@ class BasisOptions(Protocol):
         """Stored directions (rows) for the basis `nad`; None where there are none."""
 
 
-def named_basis(options: BasisOptions, context: penchant.Context, *, networks: int) -> Basis:
+def named_basis(context: penchant.Context[BasisOptions], *, networks: int) -> Basis:
     """The basis that the options name; `networks` are sampled for NADs that were not stored."""
+    options = context.options
     shape = context.architecture.shape
     size = math.prod(shape)
     if options.basis == "nad":
@@ -102,18 +102,6 @@ def _left(vectors: Tensor) -> Tensor:
     return last
 
 
-def refuse_zero(moment: Tensor, size: int) -> None:
-    """Directions of gradients that are all exactly zero would be arbitrary.
-
-    The moment is given by its eigenvalues or as a matrix.
-    """
-    if not bool(moment.any()):
-        raise penchant.Error(
-            f"the gradient by each of {size} inputs is exactly zero in every network: an "
-            "architecture whose output does not depend on its input has no directions"
-        )
-
-
 def most_directions(context: penchant.Context, *, networks: int) -> int:
     """How many directions the estimator can find at most, before anything is sampled.
 
@@ -127,8 +115,9 @@ def most_directions(context: penchant.Context, *, networks: int) -> int:
     return min(size, vectors * networks)
 
 
-def check_indices(options: BasisOptions, context: penchant.Context, *, networks: int) -> None:
+def check_indices(context: penchant.Context[BasisOptions], *, networks: int) -> None:
     """Say before networks are sampled that a direction does not exist, or needs more of them."""
+    options = context.options
     if options.basis != "nad" or options.directions is not None or not options.indices:
         return
     # No basis has more vectors than the input has values.
@@ -144,22 +133,13 @@ def check_indices(options: BasisOptions, context: penchant.Context, *, networks:
         )
 
 
-def chosen_indices(options: BasisOptions, basis: Basis) -> list[int]:
+def indices_of(options: BasisOptions, basis: Basis) -> list[int]:
     """The requested indices; one beyond the basis is refused."""
-    count = len(basis.vectors)
-    indices = list(range(0, count, options.every))
-    if options.indices is not None:
-        indices = list(options.indices)
-    # Each of them must exist, once.
-    if not indices:
-        raise penchant.Error("indices must name at least one direction, found none")
-    last = max(indices)
-    if last >= count:
-        estimated = options.basis == "nad" and options.directions is None
-        hint = "; more networks give more directions" if estimated else ""
-        raise penchant.Error(
-            f"the basis {options.basis} has {count} directions, found index {last}{hint}"
-        )
-    if len(set(indices)) < len(indices):
-        raise penchant.Error(f"indices must differ, found {indices}")
-    return indices
+    estimated = options.basis == "nad" and options.directions is None
+    return chosen_indices(
+        options.indices,
+        len(basis.vectors),
+        of=f"the basis {options.basis}",
+        every=options.every,
+        hint="; more networks give more directions" if estimated else "",
+    )

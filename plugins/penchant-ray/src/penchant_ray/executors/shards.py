@@ -76,13 +76,22 @@ class Spread:
             self._collect(0.0)
             if shard in self._done:
                 break
-            if self._todo and (self._held < BYTES_HELD or self._todo[0] == shard):
+            if self._may_compute(shard):
                 self._compute()
             elif not self._collect(PATIENCE * self._longest):
                 self._take_back(shard)
         arrays = self._done.pop(shard)
         self._held -= tasks.held_bytes(arrays)
         return arrays
+
+    def _may_compute(self, shard: int) -> bool:
+        """Whether there is room for an answer; without it, only for the one that is waited for."""
+        if self._held >= BYTES_HELD and shard in self._todo:
+            # shards that came back from other nodes may stand before it
+            self._todo.remove(shard)
+            self._todo.appendleft(shard)
+            return True
+        return bool(self._todo) and self._held < BYTES_HELD
 
     def _send(self) -> None:
         """Send shards to other nodes, two tasks for each that has room."""
@@ -156,6 +165,8 @@ class Spread:
             self._keep(shard, arrays)
             self._own[self._whole.path(shard).name] = arrays
             count += 1
+            if self._held >= BYTES_HELD:
+                break
         self._measured(time.monotonic() - began, count)
         if time.monotonic() - self._stored > tasks.SECONDS_AT_ONCE:
             self._store_own()

@@ -1,7 +1,5 @@
 """Figures of the probe `representation-similarity`: maps over layers, and corresponding layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.axes import Axes

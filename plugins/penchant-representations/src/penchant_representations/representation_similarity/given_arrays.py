@@ -1,7 +1,5 @@
 """Features or kernels of the user's own, which stand for the layers of a network."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import penchant
@@ -43,10 +41,7 @@ def given_arrays(options: RepresentationSimilarity, context: penchant.Context) -
     """The arrays of the options on the device, once they are known to fit."""
     (kind,) = options.arrays_given
     given = getattr(options, kind)
-    try:
-        samples = count_aligned(given, options.sample_ids)
-    except ValueError as error:
-        raise penchant.Error(f"{kind}: {error}") from None
+    samples = count_aligned(given, options.sample_ids)
     are_kernels = kind == "kernels"
     # Gram matrices are in double precision, features in that of the run, as a network's are.
     dtype = torch.float64 if are_kernels else context.dtype

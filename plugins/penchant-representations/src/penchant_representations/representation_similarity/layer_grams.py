@@ -7,13 +7,12 @@ of a sequence that do not count are left out. One vector needs the same position
 zeros in their places are a pattern that all layers share, and CKA would measure that.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import accumulation_dtype
 from penchant_numerics.layers import is_transposed
 from torch import Tensor, nn
@@ -46,7 +45,7 @@ def features(
         counted: Which positions of sequences count (n, positions); None: all.
 
     Raises:
-        ValueError: Where other positions count in other sequences, and they are to be one vector.
+        Refusal: Where other positions count in other sequences, and they are to be one vector.
     """
     by_channel = made.dim() > 3 or isinstance(module, (nn.Conv1d, nn.BatchNorm1d))
     own = made.dim() == _SEQUENCES and not by_channel
@@ -71,7 +70,7 @@ def check_aligned(counted: Tensor) -> None:
     """
     counts = counted.sum(1)
     if not bool((counted == counted[:1]).all()):
-        raise ValueError(
+        raise Refusal(
             'positions = "flatten" compares the same positions of all sequences, found sequences '
             f"in which {int(counts.min())} to {int(counts.max())} positions have a label, not the "
             'same ones in all; positions = "mean" compares their means'
@@ -95,7 +94,7 @@ def layer_names(
         patterns: Names of modules, with * and ?; None: all linear layers and convolutions.
 
     Raises:
-        ValueError: Where a pattern fits no module, or one whose rows are not samples.
+        Refusal: Where a pattern fits no module, or one whose rows are not samples.
     """
     modules = dict(network.named_modules())
     if patterns is None:
@@ -106,7 +105,7 @@ def layer_names(
             fitting = set(fnmatch.filter(modules, pattern))
             if not fitting:
                 known = ", ".join(name for name in modules if name)
-                raise ValueError(f"no layer is called {pattern!r}, expected one of {known}")
+                raise Refusal(f"no layer is called {pattern!r}, expected one of {known}")
             chosen |= fitting
     tried = inputs[:_TRIED]
     rows: dict[str, int | None] = {}
@@ -124,7 +123,7 @@ def layer_names(
     others = [name for name in rows if name not in fitting_rows]
     if patterns is not None and others:
         listed = ", ".join(f"{name!r} gives {rows[name]}" for name in others)
-        raise ValueError(f"expected one row for each of {len(tried)} samples, but {listed}")
+        raise Refusal(f"expected one row for each of {len(tried)} samples, but {listed}")
     return fitting_rows, others
 
 
@@ -149,7 +148,7 @@ def layer_grams(
         Gram matrices (layers, n, n) in double precision.
 
     Raises:
-        ValueError: Where a layer gives other than one row per sample, or the same for all; where
+        Refusal: Where a layer gives other than one row per sample, or the same for all; where
             other positions count in other sequences, and they are to be one vector.
     """
     count = len(inputs)
@@ -162,7 +161,7 @@ def layer_grams(
             tensor = _tensor(made)
             assert tensor is not None
             if len(tensor) != count:
-                raise ValueError(
+                raise Refusal(
                     f"layer {name!r} gives {len(tensor)} rows for {count} samples, expected as many"
                 )
             rows = features(module, tensor, positions, counted)
@@ -181,7 +180,7 @@ def centred_gram(name: str, rows: Tensor) -> Tensor:
     centred = rows - rows.mean(0)
     rounding = _ROUNDINGS * torch.finfo(rows.dtype).eps * rows.abs().max()
     if bool(centred.abs().max() <= rounding):
-        raise ValueError(
+        raise Refusal(
             f"layer {name!r} gives the same for all {len(rows)} samples of a minibatch, "
             "expected features that differ; leave it out by `layer_names`"
         )

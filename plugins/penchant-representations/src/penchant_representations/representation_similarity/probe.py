@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.data import IGNORED, are_sequences
+from penchant_numerics.data import IGNORED, kind_of
 from penchant_numerics.statistics import Null, few_draws_p_value, jackknife, null_of, share_p_value
 from torch import Tensor, nn
 
@@ -18,12 +18,15 @@ from penchant_representations.representation_similarity.given_arrays import (
     GivenArrays,
     given_arrays,
 )
+from penchant_representations.representation_similarity.gram_similarity import (
+    Comparison,
+    corresponding,
+)
 from penchant_representations.representation_similarity.layer_grams import (
     check_aligned,
     layer_grams,
     layer_names,
 )
-from penchant_representations.representation_similarity.minibatches import Comparison, corresponding
 
 
 class Inputs(NamedTuple):
@@ -110,11 +113,11 @@ def _samples(options: RepresentationSimilarity, context: penchant.Context) -> In
     """Inputs in random order, as many in each minibatch; sequences that have a label."""
     inputs, labels = getattr(context.data, options.split)
     counted = None
-    if are_sequences(labels):
+    if kind_of(labels).by_position:
         labelled = (labels != IGNORED).any(1)
         inputs, counted = inputs[labelled], labels[labelled] != IGNORED
         if options.positions == "flatten":
-            _check_aligned(counted)
+            check_aligned(counted)
     chosen = _chosen(len(inputs), options, context).to(inputs.device)
     return Inputs(inputs[chosen], None if counted is None else counted[chosen])
 
@@ -143,19 +146,9 @@ def _fewer_groups(most: int, given: int) -> str:
     return f": set groups = {most}" if 2 <= most < given else ""
 
 
-def _check_aligned(counted: Tensor) -> None:
-    try:
-        check_aligned(counted)
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
-
-
 def _with_layers(module: nn.Module, inputs: Tensor, context: penchant.Context) -> Network:
     """A network and its layers; says which cannot be compared."""
-    try:
-        names, others = layer_names(module, inputs, context.options.layer_names)
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    names, others = layer_names(module, inputs, context.options.layer_names)
     if others:
         context.warn(f"left out, because their rows are not samples: {', '.join(others)}")
     if not names:
@@ -256,18 +249,15 @@ def _grams(
     network: Network | GivenArrays, batch: Inputs, options: RepresentationSimilarity
 ) -> Tensor:
     """Gram matrices of all layers for a minibatch."""
-    try:
-        if isinstance(network, GivenArrays):
-            return network.grams(batch.inputs)
-        return layer_grams(
-            network.module,
-            batch.inputs,
-            network.layers,
-            positions=options.positions,
-            counted=batch.counted,
-        )
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    if isinstance(network, GivenArrays):
+        return network.grams(batch.inputs)
+    return layer_grams(
+        network.module,
+        batch.inputs,
+        network.layers,
+        positions=options.positions,
+        counted=batch.counted,
+    )
 
 
 def _arrays(name: str, trained: Comparison, untrained: Comparison | None) -> dict[str, Any]:

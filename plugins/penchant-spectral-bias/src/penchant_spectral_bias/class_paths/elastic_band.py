@@ -6,8 +6,6 @@ evenly again after every step; then the path is refined with new pivots half-way
 Reference: Kolsbjerg et al. 2016; Draxler et al., ICML 2018.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

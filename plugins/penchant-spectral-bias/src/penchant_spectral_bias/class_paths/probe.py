@@ -1,6 +1,11 @@
-"""The probe `class-paths`: are inputs of one class joined by paths that keep the class?"""
+"""The probe `class-paths`: are inputs of one class joined by paths that keep the class?
 
-from __future__ import annotations
+The error of a mean over pairs that share ends.
+
+Pairs with an end in common are not independent: an end that lies badly spoils all of its pairs. So
+ends are left out one at a time, with all their pairs (the jackknife of a statistic of pairs). Where
+no end makes a difference, half a pair on each side does, as for any share.
+"""
 
 import itertools
 from typing import Any
@@ -8,13 +13,13 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.statistics import p_value, statistics
-from penchant_numerics.training import evaluate
+from penchant_numerics.statistics import binomial_stderr, jackknife, p_value, statistics
+from penchant_numerics.training import accuracy_numbers, evaluate
 from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.class_paths import elastic_band, shared_ends
+from penchant_spectral_bias.class_paths import elastic_band
 from penchant_spectral_bias.declarations.paths import ClassPaths
-from penchant_spectral_bias.shared.averages import joined
+from penchant_spectral_bias.shared.rank_order import joined
 
 BLOCK = 16  # pairs per shard
 FINER = 3  # connected paths are evaluated again, this many times as finely
@@ -250,8 +255,8 @@ def _of_connected(
     """Lengths of connected paths, and whether they are still connected when seen more finely."""
     count = len(ratios)
     df = _df(ends)
-    mean, stderr = shared_ends.mean_and_stderr(ratios, ends)
-    share, share_stderr = shared_ends.share_and_stderr(confirmed, ends)
+    mean, stderr = mean_and_stderr(ratios, ends)
+    share, share_stderr = share_and_stderr(confirmed, ends)
     return {
         "length-ratio": penchant.Quantity(mean, stderr=stderr, over=OVER, count=count, df=df),
         "confirmed": penchant.Quantity(share, stderr=share_stderr, over=OVER, count=count, df=df),
@@ -260,8 +265,8 @@ def _of_connected(
 
 def _share(connected: np.ndarray, straight: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
     """The share of connected pairs; under the null it is that of straight lines."""
-    share, stderr = shared_ends.share_and_stderr(connected, ends)
-    null, spread = shared_ends.share_and_stderr(straight, ends)
+    share, stderr = share_and_stderr(connected, ends)
+    null, spread = share_and_stderr(straight, ends)
     # of the same pairs, so that the difference is what is tested
     gain = _difference(connected.astype(float) - straight.astype(float), ends)
     return penchant.Quantity(
@@ -285,7 +290,7 @@ def _df(ends: np.ndarray) -> int | None:
 
 def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
     """A difference of shares; where all pairs agree, half a pair is its error."""
-    mean, stderr = shared_ends.mean_and_stderr(values, ends)
+    mean, stderr = mean_and_stderr(values, ends)
     floor = statistics.binomial_stderr(abs(mean), len(values))
     error = floor if stderr is None else max(floor, stderr)
     return penchant.Quantity(
@@ -294,15 +299,8 @@ def _difference(values: np.ndarray, ends: np.ndarray) -> penchant.Quantity:
 
 
 def _test_accuracy(context: penchant.Context, network: nn.Module) -> penchant.Quantity:
-    test = context.data.test
-    count = len(test.labels)
-    _, accuracy = evaluate(network, test)
-    value, stderr = statistics.accuracy([accuracy], count)
-    # what guessing the most frequent class gives
-    most_frequent = test.labels.bincount().max()
-    return penchant.Quantity(
-        value, stderr=stderr, over="test samples", count=count, null=float(most_frequent) / count
-    )
+    _, accuracy = evaluate(network, context.data.test)
+    return penchant.Quantity(**accuracy_numbers(accuracy, context.data.test, over="test samples"))
 
 
 def _warn_where_easy(context: penchant.Context, connected: penchant.Quantity) -> None:
@@ -311,3 +309,42 @@ def _warn_where_easy(context: penchant.Context, connected: penchant.Quantity) ->
             f"straight lines keep the class of {connected.null:.2f} of the pairs: bending paths "
             "shows nothing here that they do not"
         )
+
+
+def mean_and_stderr(values: np.ndarray, ends: np.ndarray) -> tuple[float, float | None]:
+    """The mean over pairs, and its standard error over ends.
+
+    Args:
+        values: One number a pair, (pairs,).
+        ends: The two ends of every pair, as numbers, (pairs, 2).
+
+    Returns:
+        Mean and error; the error is None where leaving out one end leaves nothing.
+
+    >>> ends = np.array([[0, 1], [1, 2], [0, 2]])
+    >>> mean_and_stderr(np.array([1.0, 2.0, 3.0]), ends)[0]
+    2.0
+    """
+    values = values.astype(np.float64)
+    mean = float(values.mean())
+    replicates = []
+    for end in np.unique(ends):
+        # pairs that do not contain it
+        others = (ends != end).all(1)
+        if not others.any():
+            return mean, None
+        without = values[others]
+        replicates.append(float(without.mean()))
+    return mean, jackknife(replicates)
+
+
+def share_and_stderr(truths: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
+    """The share of pairs for which something holds, and its standard error over ends.
+
+    The error is never below the binomial one of as many independent pairs.
+    """
+    share, stderr = mean_and_stderr(truths, ends)
+    binomial = binomial_stderr(share, len(truths))
+    if stderr is None:
+        return share, binomial
+    return share, max(binomial, stderr)

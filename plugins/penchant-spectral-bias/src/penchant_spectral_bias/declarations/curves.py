@@ -1,7 +1,5 @@
 """Declarations of the probes on curves: waves on a line or a flower, in any network's input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -190,7 +188,10 @@ class FrequencyLearning(_OfOwn):
         5, "trainings of the control with permuted targets", at_least=0
     )
     shuffles: int = penchant.option(
-        20, "own network: random orders of the entries of its weights, for the null", at_least=2
+        199,
+        "own network: random orders of the entries of its weights, for the null, which is skewed: "
+        "with fewer, networks at initialisation are called significant too often",
+        at_least=2,
     )
     compared_petals: tuple[int, ...] | None = penchant.option(
         None, "other flowers on which the same waves are learnt, for their loss", at_least=0

@@ -1,7 +1,5 @@
 """Declarations of the probes on datasets: noise in targets, kernels, manifolds of images."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -182,7 +180,6 @@ class KernelSpectrum(penchant.Probe):
     kernel_width: float = penchant.option(
         8.0, "sigma of the kernel exp(-|x - y|^2 / sigma^2)", above=0
     )
-    noise_scale: float = penchant.option(1.0, "factor of the noise", above=0)
     power: float = penchant.option(2.0, "the noise on eigenvector n is (n / N)^power", at_least=0)
     bins: int = penchant.option(20, "bins of eigenvectors", at_least=3)
     trainings: int = penchant.option(
@@ -273,11 +270,4 @@ class NoiseOnManifold(penchant.Probe):
     eval_every: int = penchant.option(10, EVAL_EVERY, at_least=1)
     # The autoencoder, which has its own training loop.
     encoder_width: int = penchant.option(256, "hidden units of encoder and decoder", at_least=1)
-    encoder_noise: float = penchant.option(
-        0.2, "standard deviation of the noise that the autoencoder removes", at_least=0
-    )
     encoder_steps: int = penchant.option(300, "training steps of the autoencoder", at_least=1)
-    encoder_batch: int = penchant.option(128, "samples per step of the autoencoder", at_least=1)
-    encoder_learning_rate: float = penchant.option(
-        1e-3, "learning rate of the autoencoder (Adam)", above=0
-    )

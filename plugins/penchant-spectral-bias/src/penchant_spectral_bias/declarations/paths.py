@@ -1,7 +1,5 @@
 """Declaration of the probe of paths within a class."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

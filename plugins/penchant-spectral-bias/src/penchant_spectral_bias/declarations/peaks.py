@@ -1,7 +1,5 @@
 """Declaration of the probe on a delta peak, which has all frequencies."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

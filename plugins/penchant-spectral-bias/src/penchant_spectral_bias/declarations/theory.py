@@ -1,7 +1,5 @@
 """Declaration of the exact Fourier analysis of networks at initialisation."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -85,11 +83,6 @@ class ExactSpectrum(penchant.Probe):
         64, "networks with random parameters in the box", at_least=0
     )
     clip: float = penchant.option(1.0, "the box: every parameter uniform in [-clip, clip]", above=0)
-    cutoff: int = penchant.option(
-        10,
-        "cycles at which an amplitude of such parameters counts as one of high frequency",
-        at_least=1,
-    )
     epsilon: float = penchant.option(
         0.01, "amplitude that counts, relative to the median largest one", above=0
     )

@@ -11,8 +11,6 @@ of W x + b on P. The bends contribute -i sum_e (W_e . k / k^2) 1~_{P_e}(k): lemm
 normal of a face like k^-2 (theorem 3.3).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The probe `exact-spectrum`: the Fourier transform of untrained networks, from their pieces."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -16,16 +14,17 @@ from penchant_spectral_bias.declarations.theory import ExactSpectrum
 from penchant_spectral_bias.exact_spectrum import polygons
 from penchant_spectral_bias.exact_spectrum.spectral_gradients import spectral_gradients
 from penchant_spectral_bias.shared import piecewise_linear
-from penchant_spectral_bias.shared.averages import joined, missing
-from penchant_spectral_bias.shared.decay import decay_exponent, in_windows
-from penchant_spectral_bias.shared.one_output import network_of_one_output
+from penchant_spectral_bias.shared.band_spectra import decay_exponent, in_windows
+from penchant_spectral_bias.shared.rank_order import joined, missing
 from penchant_spectral_bias.shared.spectral_norms import lipschitz_bounds
+from penchant_spectral_bias.shared.waves import network_of_one_output
 
 BLOCK = 8  # networks per shard
 SAMPLED = 4096  # pieces of networks whose own are not known
 ANGLE = 0.7123  # a direction of the plane that no face has for a reason
 # Where the decays of the plane are those of the theorem: at smaller |k| faces that the direction is
 # almost normal to, and short edges, still hide them.
+CUTOFF = 10  # cycles at which an amplitude of random parameters counts as a high frequency
 RADII = (4.0, 7.0)  # powers of ten
 WINDOWS = 24
 # Of every curve its axis, and the array that has its coordinates.
@@ -58,7 +57,7 @@ def run(options: ExactSpectrum, context: penchant.Context) -> penchant.Result:
         tables[name] = penchant.Table(values, axes).mean("network")
     if options.box_networks:
         # cycles are counted from 1
-        cutoff = min(options.cutoff, options.cycles)
+        cutoff = min(CUTOFF, options.cycles)
         tables["share"] = _high_frequency_share(options, context)
         quantities["high-frequency-share"] = tables["share"].at(frequency=cutoff).quantity()
     return penchant.Result(

@@ -10,8 +10,6 @@ which is O(1/k) (proposition A.3). Both factors are exact: L is int f^2 / 2 + Im
 constant. f is taken without the straight line through its ends.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Figures of the probe `frequency-learning`."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The probe `frequency-learning`: when a network has learnt how much of each wave of its target."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,22 +11,30 @@ from penchant_numerics.training import groups
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import FrequencyLearning
-from penchant_spectral_bias.shared import resolution
-from penchant_spectral_bias.shared.averages import averages, joined, missing, order
-from penchant_spectral_bias.shared.controls import against_control, in_steps
-from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
-from penchant_spectral_bias.shared.learnt_share import first_fit, learnt_share, mean_over_training
-from penchant_spectral_bias.shared.one_output import network_of_one_output
+from penchant_spectral_bias.shared.band_spectra import first_fit, learnt_share, mean_over_training
 from penchant_spectral_bias.shared.own_functions import refuse_own_options
 from penchant_spectral_bias.shared.own_learning import learnt_by_own
-from penchant_spectral_bias.shared.rank_order import correlations, smallest_step
-from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.rank_order import (
+    averages,
+    correlations,
+    joined,
+    mean_with_resolution,
+    missing,
+    order,
+    smallest_step,
+)
 from penchant_spectral_bias.shared.spectral_norms import spectral_norms
 from penchant_spectral_bias.shared.waves import (
+    against_control,
+    check_loss,
+    evaluation_steps,
+    in_steps,
     learners,
+    network_of_one_output,
     spectra,
     target_amplitudes,
     target_variance,
+    warn_above_constant,
     wave,
 )
 
@@ -253,7 +259,7 @@ def _above_control(shares: Tensor, control: Tensor, frequencies: Tensor) -> penc
         replicates = correlations(-mean_over_training(each), frequencies)
         if replicates is None:
             return penchant.Quantity(math.nan, null=0.0)
-        mean, stderr = resolution.mean_and_stderr(replicates, smallest_step(len(frequencies)))
+        mean, stderr = mean_with_resolution(replicates, smallest_step(len(frequencies)))
         means.append(mean)
         if stderr is not None:
             terms.append((stderr, len(replicates) - 1.0))

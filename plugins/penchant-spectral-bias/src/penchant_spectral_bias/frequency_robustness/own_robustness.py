@@ -1,7 +1,5 @@
 """`frequency-robustness` of a network of the user's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import attrs
@@ -11,9 +9,7 @@ from penchant_numerics.statistics import NO_NULL, null_of
 from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.frequency_robustness.perturbations import perturbed_outputs
-from penchant_spectral_bias.shared.averages import missing
 from penchant_spectral_bias.shared.band_spectra import band_products
-from penchant_spectral_bias.shared.controls import in_steps
 from penchant_spectral_bias.shared.own_functions import (
     Grid,
     check_outputs,
@@ -24,7 +20,8 @@ from penchant_spectral_bias.shared.own_functions import (
     window_convention,
 )
 from penchant_spectral_bias.shared.own_learning import mixed_weights
-from penchant_spectral_bias.shared.rank_order import correlations, smallest_step
+from penchant_spectral_bias.shared.rank_order import correlations, missing, smallest_step
+from penchant_spectral_bias.shared.waves import in_steps
 
 RELATIVE = ("relative-amplitude", "single-amplitude", "noise-floor")
 _ROUNDING = 10  # times the rounding of its values: what a function's amplitude is above

@@ -1,7 +1,5 @@
 """A network under random changes of its parameters: theta + delta u, u a random unit vector."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The probe `frequency-robustness`: the spectrum of a trained network with moved parameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import penchant
@@ -12,16 +10,17 @@ from torch import Generator, Tensor, nn
 from penchant_spectral_bias.declarations.curves import FrequencyRobustness
 from penchant_spectral_bias.frequency_robustness.own_robustness import robustness_of_own
 from penchant_spectral_bias.frequency_robustness.perturbations import perturbed_outputs
-from penchant_spectral_bias.shared.averages import joined, missing
-from penchant_spectral_bias.shared.controls import against_control, in_steps
 from penchant_spectral_bias.shared.own_functions import refuse_own_options
-from penchant_spectral_bias.shared.rank_order import correlations, smallest_step
-from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.rank_order import correlations, joined, missing, smallest_step
 from penchant_spectral_bias.shared.waves import (
+    against_control,
+    check_loss,
+    in_steps,
     learners,
     spectra,
     target_amplitudes,
     target_variance,
+    warn_above_constant,
     wave,
 )
 

@@ -1,7 +1,5 @@
 """Eigenvectors of a Gaussian kernel as a generalised notion of frequency."""
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.linear_algebra import descending_eigh
 from torch import Tensor

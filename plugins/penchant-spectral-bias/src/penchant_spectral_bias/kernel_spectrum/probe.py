@@ -1,7 +1,5 @@
 """The probe `kernel-spectrum`: a training seen in the eigenvectors of a Gaussian kernel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,10 +20,7 @@ from penchant_spectral_bias.kernel_spectrum.gaussian_kernel import (
     rising_noise,
     root_mean_squares,
 )
-from penchant_spectral_bias.shared.averages import missing
-from penchant_spectral_bias.shared.controls import against_control, in_steps
-from penchant_spectral_bias.shared.rank_order import correlations, smallest_step
-from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.rank_order import correlations, missing, smallest_step
 from penchant_spectral_bias.shared.two_classes import (
     check_classes,
     clean_samples,
@@ -33,6 +28,12 @@ from penchant_spectral_bias.shared.two_classes import (
     first_outputs,
     followed,
     squared_error,
+)
+from penchant_spectral_bias.shared.waves import (
+    against_control,
+    check_loss,
+    in_steps,
+    warn_above_constant,
 )
 
 GRID = 50  # equidistant points of figure 3.6
@@ -156,7 +157,7 @@ def _noise(context: penchant.Context, training: int, count: int) -> Tensor:
     # 0 and 1 are the signs -1 and 1
     signs = (sampled * 2 - 1).to(context.device)
     sizes = rising_noise(count, options.power, device=context.device)
-    noise: Tensor = options.noise_scale * sizes * signs
+    noise: Tensor = sizes * signs
     return noise
 
 

@@ -1,6 +1,7 @@
-"""The probe `manifold-accuracy`: accuracy on a binarised wave by frequency and petals."""
+"""The probe `manifold-accuracy`: accuracy on a binarised wave by frequency and petals.
 
-from __future__ import annotations
+Nearest neighbours as a classifier whose smoothness can be compared with a network's.
+"""
 
 import itertools
 import math
@@ -11,22 +12,23 @@ import attrs
 import numpy as np
 import penchant
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.data import Data, Samples
 from penchant_numerics.statistics import statistics
 from penchant_numerics.training import OneByOne, Stacked, groups, predictions
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.curves import ManifoldAccuracy
-from penchant_spectral_bias.manifold_accuracy.nearest_neighbours import (
-    neighbour_accuracy,
-    neighbour_probability,
-)
 from penchant_spectral_bias.manifold_accuracy.radial_spectrum import radial_spectrum, rounding_floor
-from penchant_spectral_bias.shared.averages import joined, missing
-from penchant_spectral_bias.shared.controls import against_control, in_steps
-from penchant_spectral_bias.shared.decay import decay_exponent
-from penchant_spectral_bias.shared.regression import check_loss
-from penchant_spectral_bias.shared.waves import learners, on_curve
+from penchant_spectral_bias.shared.band_spectra import decay_exponent
+from penchant_spectral_bias.shared.rank_order import joined, missing
+from penchant_spectral_bias.shared.waves import (
+    against_control,
+    check_loss,
+    in_steps,
+    learners,
+    on_curve,
+)
 
 BOX = 1.6  # the flower reaches 1.5
 ROUNDING = 100  # times the spectrum of rounding: what a function has at every frequency
@@ -403,3 +405,44 @@ def _exponents(frequencies: Tensor, spectra: Tensor) -> Tensor:
     upper = frequencies[first:]
     exponents = [decay_exponent(upper, spectrum[first:]) for spectrum in spectra]
     return torch.tensor(exponents, device="cpu", dtype=torch.float64)
+
+
+def neighbour_probability(
+    points: Tensor, labels: Tensor, queries: Tensor, neighbours: int
+) -> Tensor:
+    """Share of class 1 among the nearest points of every query, (queries,).
+
+    A query that is a point counts itself. The tree of scikit-learn is a host step: in the plane it
+    is some ten times faster than all distances (`make bench`).
+
+    Args:
+        points: Points (points, dimensions).
+        labels: Their classes, 0 or 1.
+        queries: Points whose neighbours are searched, (queries, dimensions).
+        neighbours: How many points vote.
+    """
+    from sklearn.neighbors import NearestNeighbors  # here: no shard needs it, and it takes a second
+
+    if neighbours > len(points):
+        raise Refusal(f"neighbours must be at most the {len(points)} points, found {neighbours}")
+    tree = NearestNeighbors(n_neighbors=neighbours, algorithm="kd_tree")
+    tree.fit(_on_host(points))
+    nearest = tree.kneighbors(_on_host(queries), return_distance=False)
+    # labels of the nearest, (queries, neighbours)
+    indices = torch.as_tensor(nearest, device=labels.device)
+    votes = labels[indices]
+    return votes.double().mean(1)
+
+
+def _on_host(values: Tensor) -> np.ndarray:
+    return values.double().cpu().numpy()
+
+
+def neighbour_accuracy(
+    points: Tensor, labels: Tensor, queries: Tensor, truth: Tensor, neighbours: int
+) -> float:
+    """Share of queries that the majority of their neighbours is right about."""
+    probability = neighbour_probability(points, labels, queries, neighbours)
+    majority = probability > 0.5
+    right = majority == truth.bool()
+    return float(right.double().mean())

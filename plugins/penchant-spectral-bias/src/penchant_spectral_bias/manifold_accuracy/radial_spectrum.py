@@ -1,7 +1,5 @@
 """The radial spectrum of a function on a square: zeta(k) = k int |f~(k, phi)| dphi."""
 
-from __future__ import annotations
-
 import math
 
 import torch

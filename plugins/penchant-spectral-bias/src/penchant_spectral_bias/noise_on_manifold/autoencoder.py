@@ -1,7 +1,5 @@
 """A denoising autoencoder: its reconstructions lie on a curved manifold of a few dimensions."""
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.training import constructed, outputs
 from torch import Generator, Tensor, nn

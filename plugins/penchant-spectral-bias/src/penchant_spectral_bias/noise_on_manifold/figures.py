@@ -1,7 +1,5 @@
 """Figures of the probe `noise-on-manifold`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned

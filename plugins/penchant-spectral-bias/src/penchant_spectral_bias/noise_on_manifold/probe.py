@@ -1,6 +1,11 @@
-"""The probe `noise-on-manifold`: is white noise easier on a curved manifold than on a plane?"""
+"""The probe `noise-on-manifold`: is white noise easier on a curved manifold than on a plane?
 
-from __future__ import annotations
+Clouds of inputs with the length and the spread of others, but not on their manifold.
+
+How hard white noise is to learn depends on how far inputs are from the origin (their mean square
+norm) and from each other (their total variance). A cloud that is compared with another has both of
+it, exactly: it differs only in shape.
+"""
 
 import math
 from typing import Any
@@ -9,15 +14,16 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Samples
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from penchant_spectral_bias.declarations.images import NoiseOnManifold
 from penchant_spectral_bias.noise_on_manifold.autoencoder import reconstructions
-from penchant_spectral_bias.noise_on_manifold.matched_clouds import matched_plane, normal_cloud
-from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
-from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.two_classes import first_outputs, followed, squared_error
+from penchant_spectral_bias.shared.waves import check_loss, evaluation_steps, warn_above_constant
 
+ENCODER_NOISE = 0.2  # standard deviation of the noise that the autoencoder removes
+ENCODER_BATCH = 128  # samples per step of the autoencoder
+ENCODER_LEARNING_RATE = 1e-3  # of the autoencoder (Adam)
 MANIFOLDS = ("manifold", "plane", "normal", "unscaled-plane")
 
 
@@ -142,10 +148,10 @@ def _images(context: penchant.Context, training: int, chosen: Tensor) -> tuple[T
         chosen,
         features=options.features,
         width=options.encoder_width,
-        noise=options.encoder_noise,
+        noise=ENCODER_NOISE,
         steps=options.encoder_steps,
-        batch=options.encoder_batch,
-        learning_rate=options.encoder_learning_rate,
+        batch=ENCODER_BATCH,
+        learning_rate=ENCODER_LEARNING_RATE,
         generator=context.generator("autoencoder", training),
     )
 
@@ -182,3 +188,51 @@ def _quantities(losses: dict[str, penchant.Table], variance: float) -> dict[str,
     for name, loss in final.items():
         quantities[name] = loss.mean("training", null=variance).quantity()
     return quantities
+
+
+def matched_plane(plane: Tensor, like: Tensor, *, features: int) -> Tensor:
+    """Points of a plane, moved and stretched within it.
+
+    Args:
+        plane: Points (samples, D), zero but for their first `features` values.
+        like: Points (samples, D), whose mean has the length and whose total variance is the one
+            that the plane is given; with both it has their mean square norm.
+        features: Dimensions of the plane.
+
+    Returns:
+        Points (samples, D) of the same plane.
+    """
+    centred = plane - plane.mean(0)
+    length = like.mean(0).norm()
+    ratio = _spread(like) / _spread(plane)
+    # the mean lies on the diagonal of the plane
+    mean = torch.zeros_like(plane[0])
+    mean[:features] = length / features**0.5
+    return mean + ratio * centred
+
+
+def normal_cloud(like: Tensor, *, generator: Generator) -> Tensor:
+    """Normal points (samples, D) with the mean and the covariance of others.
+
+    Args:
+        like: Points (samples, D).
+        generator: A generator on the CPU.
+
+    Returns:
+        As many points; their own mean square norm and total variance are those of `like`.
+    """
+    mean = like.mean(0)
+    centred = (like - mean).double()
+    covariance = centred.T @ centred / len(like)
+    values, vectors = torch.linalg.eigh(covariance)
+    root = vectors * values.clamp(min=0).sqrt() @ vectors.T
+    sampled = torch.randn(like.shape, generator=generator, device="cpu", dtype=torch.float64)
+    cloud = (sampled.to(like.device) @ root).to(like.dtype)
+    away = cloud - cloud.mean(0)
+    matched: Tensor = mean + away * (_spread(like) / _spread(away))
+    return matched
+
+
+def _spread(points: Tensor) -> Tensor:
+    """The root of the total variance of points (samples, D)."""
+    return points.double().var(0, correction=0).sum().sqrt().to(points.dtype)

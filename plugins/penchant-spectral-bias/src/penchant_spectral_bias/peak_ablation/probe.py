@@ -1,7 +1,5 @@
 """The probe `peak-ablation`: which frequencies of a delta peak a network fits, bound or not."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,14 +11,19 @@ from penchant_numerics.training import OneByOne, Stacked, groups
 from torch import Tensor
 
 from penchant_spectral_bias.declarations.peaks import PeakAblation
-from penchant_spectral_bias.shared.averages import joined
-from penchant_spectral_bias.shared.controls import against_control, in_steps
-from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
-from penchant_spectral_bias.shared.learnt_share import learnt_share
+from penchant_spectral_bias.shared.band_spectra import learnt_share
 from penchant_spectral_bias.shared.piecewise_linear import chain_of, lipschitz, on_segment
-from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
+from penchant_spectral_bias.shared.rank_order import joined
 from penchant_spectral_bias.shared.spectral_norms import lipschitz_bounds
-from penchant_spectral_bias.shared.waves import learners, on_curve
+from penchant_spectral_bias.shared.waves import (
+    against_control,
+    check_loss,
+    evaluation_steps,
+    in_steps,
+    learners,
+    on_curve,
+    warn_above_constant,
+)
 
 SLOPES = ("lipschitz", "lipschitz-bound", "pieces")
 FITTED = 0.5  # of the peak's wave: what a frequency within reach has

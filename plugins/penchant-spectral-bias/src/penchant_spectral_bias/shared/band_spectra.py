@@ -11,9 +11,17 @@ of a resolution of two cycles: a wave of k cycles is seen at k - 1, k and k + 1.
 
 Reference: Harris, On the use of windows for harmonic analysis with the discrete Fourier transform,
 Proceedings of the IEEE 1978.
-"""
 
-from __future__ import annotations
+How much of each wave of a target a function has: 0 none, 1 all.
+
+With the transforms f_k and t_k of function and target, the share is Re(f_k conj t_k) / |t_k|^2, the
+projection on the target's wave. What leaks into frequency k from elsewhere has another phase, so
+that its projection is around 0, while its amplitude |f_k| / |t_k| is not, and is the larger the
+smaller |t_k| is: amplitudes that rise with k would make low frequencies look learnt first in
+functions that know no order.
+
+How fast a spectrum falls: the slope of its logarithm over windows of the frequency's.
+"""
 
 import math
 from collections.abc import Sequence
@@ -106,3 +114,99 @@ def mean_band(energies: Tensor, bands: Tensor) -> Tensor:
     """The mean band of energies (..., bands), weighted by them."""
     total = energies.sum(-1)
     return (energies * bands).sum(-1) / total
+
+
+def learnt_share(functions: Tensor, target: Tensor, frequencies: Sequence[int]) -> Tensor:
+    """Shares of the target's waves in functions.
+
+    Args:
+        functions: Values on the grid z = j/N, (..., N).
+        target: Values of the target, which broadcast with these.
+        frequencies: Whole cycles, below N / 2.
+
+    Returns:
+        Shares (..., frequencies).
+
+    >>> z = torch.arange(8, device="cpu", dtype=torch.float64) / 8
+    >>> wave = torch.sin(2 * math.pi * z)
+    >>> round(float(learnt_share(0.25 * wave, wave, [1])), 6)
+    0.25
+    """
+    bins = list(frequencies)
+    transform = torch.fft.rfft(functions.double())
+    transform = transform[..., bins]
+    expected = torch.fft.rfft(target.double())
+    expected = expected[..., bins]
+    # Re(f_k conj t_k)
+    of_real = transform.real * expected.real
+    of_imaginary = transform.imag * expected.imag
+    square = expected.abs().square()
+    shares: Tensor = (of_real + of_imaginary) / square
+    return shares
+
+
+def mean_over_training(shares: Tensor) -> Tensor:
+    """Mean of shares (..., steps, frequencies) over a training: large where a wave came early."""
+    if shares.shape[-2] < 2:
+        return shares.mean(-2)
+    # the trapezoidal rule over recorded steps
+    before = shares[..., :-1, :]
+    after = shares[..., 1:, :]
+    between = (before + after) / 2
+    return between.mean(-2)
+
+
+def first_fit(shares: Tensor, steps: Tensor, learnt_at: float) -> Tensor:
+    """The first step at which each wave of shares (..., steps, frequencies) is learnt, else NaN."""
+    above = shares >= learnt_at
+    # the first of equal values is the one that is found
+    position = above.int().argmax(-2)
+    first = steps[position].double()
+    ever = above.any(-2)
+    return torch.where(ever, first, math.nan)
+
+
+def in_windows(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> tuple[Tensor, Tensor]:
+    """A spectrum without its oscillations: root mean squares in equal windows of log k.
+
+    Args:
+        k: Frequencies (frequencies,).
+        magnitude: Absolute values of the spectrum there.
+        windows: How many windows; those without a frequency are left out.
+
+    Returns:
+        The geometric mean of the frequencies of each window, and the root mean square there.
+    """
+    low = math.log10(float(k.min()))
+    high = math.log10(float(k.max()))
+    edges = torch.logspace(low, high, windows + 1, device=k.device, dtype=k.dtype)
+    # the window of every frequency
+    position = torch.bucketize(k, edges[1:-1])
+    positions = []
+    sizes = []
+    for number in range(windows):
+        inside = position == number
+        if not inside.any():
+            continue
+        middle = k[inside].log().mean()
+        mean_square = magnitude[inside].square().mean()
+        positions.append(middle.exp())
+        sizes.append(mean_square.sqrt())
+    return torch.stack(positions), torch.stack(sizes)
+
+
+def decay_exponent(k: Tensor, magnitude: Tensor, *, windows: int = 12) -> float:
+    """The power of k with which a spectrum falls: slope of log magnitude against log k.
+
+    NaN where there is a window in which the spectrum is zero, as that of a constant.
+    """
+    positions, sizes = in_windows(k, magnitude, windows=windows)
+    if not bool((sizes > 0).all()):
+        return math.nan
+    x = positions.log()
+    y = sizes.log()
+    # slope of the least squares line
+    x = x - x.mean()
+    y = y - y.mean()
+    slope = (x @ y) / (x @ x)
+    return float(slope)

@@ -1,7 +1,5 @@
 """Curves over training with a band of one standard error, where it is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

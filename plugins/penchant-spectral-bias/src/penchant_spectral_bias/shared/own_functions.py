@@ -1,7 +1,5 @@
 """Networks of the user's own as functions on R^d: where they are evaluated, and their target."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable

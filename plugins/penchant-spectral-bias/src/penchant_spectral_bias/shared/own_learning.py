@@ -1,7 +1,5 @@
 """`frequency-learning` of a network, or of a training, of the user's own."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, NamedTuple
 
@@ -11,9 +9,13 @@ import torch
 from penchant_numerics.statistics import NO_NULL, jackknife, null_of
 from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.shared.averages import missing, order
-from penchant_spectral_bias.shared.band_spectra import band_products, highest_band, mean_band
-from penchant_spectral_bias.shared.learnt_share import first_fit, mean_over_training
+from penchant_spectral_bias.shared.band_spectra import (
+    band_products,
+    first_fit,
+    highest_band,
+    mean_band,
+    mean_over_training,
+)
 from penchant_spectral_bias.shared.own_functions import (
     Grid,
     check_outputs,
@@ -24,6 +26,7 @@ from penchant_spectral_bias.shared.own_functions import (
     warn_where_aliased,
     window_convention,
 )
+from penchant_spectral_bias.shared.rank_order import missing, order
 
 _WEAK = 1e-6  # of the target's strongest band: what has nothing to be learnt
 

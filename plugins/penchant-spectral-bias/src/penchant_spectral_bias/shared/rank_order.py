@@ -3,21 +3,29 @@
 Every training orders the same positions (frequencies, eigenvectors). The value is the mean over
 trainings of Spearman's rank correlation of its numbers with the positions. Two neighbours that
 change positions move a correlation of n by 12 / (n (n^2 - 1)), so what lies between is not seen:
-this is the resolution that `resolution.mean_and_stderr` adds, without which trainings in perfect
+this is the resolution that `mean_with_resolution` adds, without which trainings in perfect
 order would be called certain. Under the null every training has its numbers in a random order of
 its own.
+
+What shards return, put together: rows of all trainings, and their means with errors.
+
+Means of numbers that are only known in steps.
+
+A step of training is known up to the steps between two evaluations, a count to
+one whole. Rounded to steps of width h, a number is off by up to h / 2, uniformly: a variance of
+h^2 / 12. Where all numbers fall on one step their spread is 0, but their mean is not known better
+than this.
 """
 
-from __future__ import annotations
-
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import penchant
 import torch
-from penchant_numerics.statistics import statistics
+from penchant_numerics.statistics import Numbers, mean_and_stderr, statistics
 from torch import Generator, Tensor
-
-from penchant_spectral_bias.shared import resolution
 
 PERMUTATIONS = 4999
 
@@ -71,7 +79,7 @@ def rank_order(values: Tensor, positions: Tensor, *, generator: Generator) -> Ra
     if len(values) == 1:
         single = statistics.rank_correlation(values[0], positions, generator=generator)
         return RankOrder(**single.fields(), over="positions", df=None)
-    value, stderr = resolution.mean_and_stderr(correlation, smallest_step(len(positions)))
+    value, stderr = mean_with_resolution(correlation, smallest_step(len(positions)))
     draws = _permuted(values, positions, generator)
     return RankOrder(
         value=value,
@@ -110,3 +118,73 @@ def _standard_ranks(values: Tensor) -> Tensor:
     centred = ranks - ranks.mean(1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     return torch.as_tensor(centred / lengths, device="cpu")
+
+
+def joined(shards: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Tensor]:
+    """Arrays of shards, one after another along their first axis."""
+    rows = {}
+    for name in names:
+        tensors = [_tensor(shard[name]) for shard in shards]
+        rows[name] = torch.cat(tensors)
+    return rows
+
+
+def _tensor(value: Any) -> Tensor:
+    """An array or a number of a shard; numbers stay in double precision."""
+    array = np.asarray(value)
+    return torch.as_tensor(array, device="cpu")
+
+
+def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Means over the first axis, and their standard errors as `name-stderr` where there are two."""
+    arrays = {}
+    for name, values in rows.items():
+        mean, stderr = mean_and_stderr(values, axis=0)
+        arrays[name] = mean
+        # what is unknown is left out: a zero would call it certain
+        if stderr is not None:
+            arrays[f"{name}-stderr"] = stderr
+    return arrays
+
+
+def order(values: Tensor, positions: Tensor, *, generator: Generator) -> penchant.Quantity:
+    """The mean rank correlation of trainings with the positions; missing without ranks."""
+    order = rank_order(values, positions, generator=generator)
+    if order is None:
+        undefined = float("nan")
+        return penchant.Quantity(undefined, null=0.0)
+    return penchant.Quantity(**order.fields())
+
+
+def missing(quantities: Mapping[str, penchant.Quantity]) -> tuple[str, ...]:
+    """Names of the quantities without a number."""
+    names = []
+    for name, quantity in quantities.items():
+        if quantity.missing:
+            names.append(name)
+    return tuple(names)
+
+
+def mean_with_resolution(values: Numbers, step: float) -> tuple[float, float | None]:
+    """The mean of independent values, and its standard error, the resolution included.
+
+    Args:
+        values: Numbers of independent trainings.
+        step: The width to which each is known.
+
+    Returns:
+        The mean, and sqrt((s^2 + step^2 / 12) / n), None with fewer than two values.
+
+    >>> mean_with_resolution([80.0, 80.0, 80.0], 10.0)
+    (80.0, 1.6666666666666667)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    count = len(numbers)
+    mean = float(numbers.mean())
+    if count < 2:
+        return mean, None
+    spread = float(numbers.var(ddof=1))
+    # of a number that is uniform in its step
+    rounding = step**2 / 12
+    variance = (spread + rounding) / count
+    return mean, math.sqrt(variance)

@@ -1,7 +1,5 @@
 """Norms of layers, and what they say about how fast a network can vary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Two classes of a dataset as numbers to regress, and trainings that are evaluated on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import penchant
@@ -10,9 +8,11 @@ from penchant_numerics.data import Samples
 from penchant_numerics.training import Trainer, outputs
 from torch import Generator, Tensor, nn
 
-from penchant_spectral_bias.shared.evaluation_steps import evaluation_steps
-from penchant_spectral_bias.shared.one_output import network_of_one_output
-from penchant_spectral_bias.shared.waves import note_batch_norm
+from penchant_spectral_bias.shared.waves import (
+    evaluation_steps,
+    network_of_one_output,
+    note_batch_norm,
+)
 
 
 def check_classes(context: penchant.Context, classes: Sequence[int]) -> None:

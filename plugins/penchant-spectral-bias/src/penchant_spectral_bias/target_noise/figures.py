@@ -1,7 +1,5 @@
 """Figures of the probe `target-noise`."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 from matplotlib.figure import Figure

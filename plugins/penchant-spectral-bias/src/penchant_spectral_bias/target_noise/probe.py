@@ -1,7 +1,5 @@
 """The probe `target-noise`: what noise of low and high frequency in targets does to validation."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -12,8 +10,6 @@ from penchant_numerics.data import Samples
 from torch import Tensor, nn
 
 from penchant_spectral_bias.declarations.images import TargetNoise
-from penchant_spectral_bias.shared.controls import against_control
-from penchant_spectral_bias.shared.regression import check_loss, warn_above_constant
 from penchant_spectral_bias.shared.two_classes import (
     check_classes,
     clean_samples,
@@ -23,6 +19,7 @@ from penchant_spectral_bias.shared.two_classes import (
     squared_error,
     two_classes,
 )
+from penchant_spectral_bias.shared.waves import against_control, check_loss, warn_above_constant
 
 LOSSES = ("training-loss", "validation-loss")
 

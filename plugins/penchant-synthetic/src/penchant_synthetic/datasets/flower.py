@@ -1,7 +1,5 @@
 """A wave on a flower: gamma_L(z) = (1 + sin(2 pi L z) / 2) (cos 2 pi z, sin 2 pi z)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Normal inputs of any covariance, with labels that are independent of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

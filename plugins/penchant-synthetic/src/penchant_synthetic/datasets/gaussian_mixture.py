@@ -1,7 +1,5 @@
 """Classes that differ by their means: x = t e_c + N(0, I)."""
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.data import Data, Samples, streams
 from torch import Generator

@@ -1,7 +1,5 @@
 """The linearly separable family: x = e y v + w, w ~ N(0, sigma^2 (I - v v^T))."""
 
-from __future__ import annotations
-
 import math
 
 import penchant

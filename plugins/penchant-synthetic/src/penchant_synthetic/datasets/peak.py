@@ -1,7 +1,5 @@
 """A sampled delta peak on a line: all frequencies have the same amplitude."""
 
-from __future__ import annotations
-
 import torch
 from penchant_numerics.data import Data
 from torch import Generator

@@ -1,7 +1,5 @@
 """A sum of sinusoids on a line: y = sum_i A_i sin(2 pi k_i z + phi_i)."""
 
-from __future__ import annotations
-
 from penchant_numerics.data import Data, streams
 from torch import Generator
 

@@ -1,7 +1,5 @@
 """Curves in inputs of any shape: a few coordinates are embedded isometrically in the values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Draws of which more extend fewer: rows come in blocks of a fixed size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

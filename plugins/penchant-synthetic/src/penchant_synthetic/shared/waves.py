@@ -1,7 +1,5 @@
 """A sum of sinusoids y = sum_i A_i sin(2 pi k_i z + phi_i), and where on [0, 1) it is sampled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,12 +1,17 @@
 """Figures of the probe `capacity`."""
 
-from __future__ import annotations
-
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREY, RED, captioned, log_ticks, palette
-
-from penchant_tangent.shared.legends import legend_beside
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    GREY,
+    RED,
+    captioned,
+    legend_beside,
+    log_ticks,
+    palette,
+)
 
 NORMS = {"l2": ("usual norm", BLUE), "optimal": ("best norm", RED)}
 

@@ -6,8 +6,6 @@ squared parameters, the Fisher-Rao norm sqrt(E (w . grad loss)^2), and the margi
 samples.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

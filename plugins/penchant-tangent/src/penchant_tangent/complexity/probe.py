@@ -1,7 +1,5 @@
 """The probe `complexity`: measures of complexity against the generalisation gap."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

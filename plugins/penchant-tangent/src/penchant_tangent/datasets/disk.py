@@ -1,7 +1,5 @@
 """Points of a square; the class says whether they lie in a disk of half its area."""
 
-from __future__ import annotations
-
 import math
 
 import torch

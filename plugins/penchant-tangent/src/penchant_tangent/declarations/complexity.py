@@ -1,7 +1,5 @@
 """Declaration of the probe that compares measures of complexity with the generalisation gap."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Declarations of the disk, and of the probe that draws a tangent kernel's eigenfunctions."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Declarations of the probes of the tangent kernel itself."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -1,7 +1,5 @@
 """Declarations of the probes about linear models: SuperNat, and norms as capacity."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 
@@ -92,7 +90,7 @@ class Capacity(penchant.Probe):
     Labels are the signs of the first eigenvector that has both signs. At $c = 1$ most eigenvalues
     are zero up to rounding and there is no interpolator; the bound diverges before that. The paper
     does not give its points or its values of $c$; here points are in $[-5, 5]$ and $c$ comes close
-    to 1. Features are fixed by `features_seed`; standard errors are over training sets.
+    to 1. Features are the same for every seed; standard errors are over training sets.
 
     Reference: Baratin, thesis, appendix B.2.5 and figure B.3.
     """
@@ -151,10 +149,6 @@ class Capacity(penchant.Probe):
     train: int = penchant.option(50, "points n of a training set", at_least=4)
     features: int = penchant.option(1000, "random features P", at_least=4)
     grid_points: int = penchant.option(1000, "equally spaced points in all", at_least=8)
-    half_width: float = penchant.option(5.0, "points are in [-a, a]", above=0)
-    features_seed: int = penchant.option(
-        0, "which random features; the same for every seed of the experiment", at_least=0
-    )
     gamma: float = penchant.option(1.0, "of the kernel exp(-gamma |x - x'|^2)", above=0)
     eigenvector: int | None = penchant.option(
         None,

@@ -1,7 +1,5 @@
 """Declaration of the probe that follows the tangent kernel along a training."""
 
-from __future__ import annotations
-
 import attrs
 import penchant
 

@@ -11,8 +11,6 @@ ball |w| <= M of linear functions of c classes, or for the sum of M sqrt(tr K) a
 Reference: Baratin, thesis, appendix B.2: (38), (40), and (60) of theorem B.2.
 """
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

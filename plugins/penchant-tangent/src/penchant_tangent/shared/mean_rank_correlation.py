@@ -5,8 +5,6 @@ positions they agree by chance in one case of six, however many repetitions ther
 permutes the positions, the same way in all repetitions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

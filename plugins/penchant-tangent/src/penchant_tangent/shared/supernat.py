@@ -7,8 +7,6 @@ lambda_j by |u_j . grad L| / kappa (Baratin et al. 2021, proposition 4.3), here 
 weights along v_j are these over sqrt(lambda_j) as it was in the beginning.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """What a network is trained on: ordinary samples, noisy labels, difficult samples among others."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import penchant

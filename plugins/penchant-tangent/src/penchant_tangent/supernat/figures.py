@@ -1,7 +1,5 @@
 """Figures of the probe `supernat`."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.figure import Figure

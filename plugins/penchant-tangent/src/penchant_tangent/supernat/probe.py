@@ -1,7 +1,5 @@
 """The probe `supernat`: gradient descent against SuperNat on noisy problems."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,13 +1,17 @@
 """Figures of the probe `tangent-eigenfunctions`."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, log_ticks, palette
-
-from penchant_tangent.shared.legends import legend_beside
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    captioned,
+    heat_map,
+    legend_beside,
+    log_ticks,
+    palette,
+)
 
 SHOWN = (0, 1, 2, 3, 5, 10, 15, 19)  # eigenfunctions in the plane
 ON_A_LINE = (0, 5, 20)

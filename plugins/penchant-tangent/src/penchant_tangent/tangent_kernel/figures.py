@@ -1,14 +1,18 @@
 """Figures of the probe `tangent-kernel`."""
 
-from __future__ import annotations
-
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, spectrum
-
-from penchant_tangent.shared.legends import legend_beside
+from penchant_numerics.pictures import (
+    BLUE,
+    FAINT,
+    GREEN,
+    ORANGE,
+    captioned,
+    legend_beside,
+    spectrum,
+)
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:

@@ -1,7 +1,5 @@
 """The probe `tangent-kernel`: spectrum and alignment of one network's tangent kernel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import penchant
@@ -11,15 +9,13 @@ from penchant_numerics.statistics import NO_NULL, Null, null_of
 from torch import Tensor
 
 from penchant_tangent.declarations.kernels import TangentKernel
-from penchant_tangent.shared.kernel_precision import (
-    precise_layer_kernels,
-    refuse_constant,
-    warn_of_rounding,
-    whole_kernel,
-)
 from penchant_tangent.shared.kernel_samples import (
+    alignment,
+    centred_targets,
+    expected_alignment,
     kernel_conventions,
     kernelled,
+    permuted,
     refuse_one_label,
     sample_numbers,
     sampled,
@@ -27,16 +23,14 @@ from penchant_tangent.shared.kernel_samples import (
 from penchant_tangent.shared.kernel_summary import (
     Summary,
     even_spectrum,
+    precise_layer_kernels,
+    refuse_constant,
     summarise,
     summarise_layers,
     summary_stderr,
     time_constants,
-)
-from penchant_tangent.shared.label_alignment import (
-    alignment,
-    centred_targets,
-    expected_alignment,
-    permuted,
+    warn_of_rounding,
+    whole_kernel,
 )
 
 

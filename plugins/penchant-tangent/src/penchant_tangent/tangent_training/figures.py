@@ -1,7 +1,5 @@
 """Figures of the probe `tangent-training`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +7,16 @@ import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, VIOLET, captioned, palette
-
-from penchant_tangent.shared.legends import legend_beside
+from penchant_numerics.pictures import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    RED,
+    VIOLET,
+    captioned,
+    legend_beside,
+    palette,
+)
 
 STYLES = {"train": "-", "test": "--"}
 EIGENVALUES = {"largest": RED, "mean": BLUE, "median": GREEN}

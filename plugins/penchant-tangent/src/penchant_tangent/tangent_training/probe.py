@@ -1,6 +1,9 @@
-"""The probe `tangent-training`: spectrum and alignment of tangent kernels along trainings."""
+"""The probe `tangent-training`: spectrum and alignment of tangent kernels along trainings.
 
-from __future__ import annotations
+Steps of a training that are spaced evenly on a logarithmic axis.
+
+How many independent answers the positions of sequences are worth.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,30 +12,31 @@ import attrs
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.data import IGNORED, Samples, are_sequences
+from penchant_numerics.data import Samples, contributions_to_mean, kind_of
 from penchant_numerics.layers import centre, layer_kernels
 from penchant_numerics.statistics import combined_error, statistics
-from penchant_numerics.training import evaluate
-from torch import nn
+from penchant_numerics.training import accuracy_numbers, evaluate, predictions
+from torch import Tensor, nn
 
 from penchant_tangent.declarations.training import TangentTraining
-from penchant_tangent.shared.kernel_precision import (
-    precise_layer_kernels,
-    refuse_constant,
-    warn_of_rounding,
-    whole_kernel,
-)
 from penchant_tangent.shared.kernel_samples import (
+    centred_targets,
+    expected_alignment,
     kernel_conventions,
     kernelled,
     refuse_one_label,
     sampled,
 )
-from penchant_tangent.shared.kernel_summary import aligned, even_spectrum, summarise
-from penchant_tangent.shared.label_alignment import centred_targets, expected_alignment
+from penchant_tangent.shared.kernel_summary import (
+    aligned,
+    even_spectrum,
+    precise_layer_kernels,
+    refuse_constant,
+    summarise,
+    warn_of_rounding,
+    whole_kernel,
+)
 from penchant_tangent.shared.training_samples import Mixture, mixture
-from penchant_tangent.tangent_training.log_steps import log_steps
-from penchant_tangent.tangent_training.sequence_answers import independent_answers
 
 SMALLEST_BATCH = 4  # samples of the smallest batch, as the option says
 ANSWERS = "answers"  # as many independent ones as the positions of sequences are worth
@@ -210,7 +214,7 @@ def evaluation(
         if these is None:
             continue
         _, row[f"{split}-accuracy"] = evaluate(network, these, loss=loss)
-        if are_sequences(these.labels):
+        if these.kind.by_position:
             row[f"{split}-{ANSWERS}"] = independent_answers(network, these)
     return row
 
@@ -349,7 +353,7 @@ def _even_rank(context: penchant.Context) -> float:
     easy = mixture(options, context, 0.0, 0).easy
     samples = _batch_size(easy, context)
     # of a sequence its loss
-    outputs = 1 if are_sequences(easy.labels) else context.architecture.outputs
+    outputs = 1 if easy.kind.by_position else context.architecture.outputs
     spectrum = even_spectrum(samples, outputs, centring=options.centring, ratios=())
     return spectrum["effective-rank"]
 
@@ -387,7 +391,7 @@ def _answers(
 def _test_accuracy_errors(tables: dict[str, penchant.Table], labels: torch.Tensor) -> Any:
     """Errors of test accuracies over trainings and samples, (share, step)."""
     accuracies = tables["test-accuracy"]
-    if not are_sequences(labels):
+    if not kind_of(labels).by_position:
         return accuracies.accuracy(over=("training",), samples=len(labels)).error
     values = {name: table.values for name, table in tables.items()}
     errors: list[Any] = []
@@ -401,10 +405,10 @@ def _test_accuracy_errors(tables: dict[str, penchant.Table], labels: torch.Tenso
 def _train_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> penchant.Quantity:
     """Each training has labels and an order of its own."""
     values = own["train-accuracy"][:, -1]
-    labels = mixture(context.options, context, 0.0, 0).easy.labels
-    count = _answers(own, "train", labels)
+    samples = mixture(context.options, context, 0.0, 0).easy
+    count = _answers(own, "train", samples.labels)
     if context.network_kind == "trajectory":
-        return _accuracy_of_one(values, labels, count)
+        return _accuracy_of_one(values, samples, count)
     value, stderr = statistics.accuracy(values, count, shared=False)
     return penchant.Quantity(
         value,
@@ -412,17 +416,17 @@ def _train_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> pe
         over="trainings",
         count=len(values),
         df=len(values) - 1,
-        null=_commonest(labels),
+        null=samples.kind.commonest,
     )
 
 
 def _test_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> penchant.Quantity:
     """All trainings are judged on the same test samples."""
     values = own["test-accuracy"][:, -1]
-    labels = context.data.test.labels
-    count = _answers(own, "test", labels)
+    samples = context.data.test
+    count = _answers(own, "test", samples.labels)
     if context.network_kind == "trajectory":
-        return _accuracy_of_one(values, labels, count)
+        return _accuracy_of_one(values, samples, count)
     mean, between = statistics.mean_and_stderr(values)
     assert between is not None  # there are several trainings
     sampling = statistics.binomial_stderr(mean, count)
@@ -433,26 +437,13 @@ def _test_accuracy(own: dict[str, np.ndarray], context: penchant.Context) -> pen
         over="trainings and test samples",
         count=len(values),
         df=df,
-        null=_commonest(labels),
+        null=samples.kind.commonest,
     )
 
 
-def _accuracy_of_one(values: np.ndarray, labels: torch.Tensor, count: int) -> penchant.Quantity:
+def _accuracy_of_one(values: np.ndarray, samples: Samples, count: int) -> penchant.Quantity:
     """The accuracy of one network, which every batch has the same of."""
-    value = float(values[0])
-    return penchant.Quantity(
-        value,
-        stderr=statistics.binomial_stderr(value, count),
-        over="sequences" if are_sequences(labels) else "samples",
-        count=len(labels),
-        null=_commonest(labels),
-    )
-
-
-def _commonest(labels: torch.Tensor) -> float:
-    """The accuracy of a constant answer: the share of the most frequent class."""
-    known = labels[labels != IGNORED]
-    return float(known.bincount().max()) / len(known)
+    return penchant.Quantity(**accuracy_numbers(float(values[0]), samples, answers=count))
 
 
 def _order(
@@ -464,3 +455,62 @@ def _order(
         shares, gained.ravel(), generator=context.generator("order")
     )
     return penchant.Quantity(**correlation.fields(), over="trainings")
+
+
+def log_steps(total: int, evaluations: int) -> list[int]:
+    """Steps from 0 to `total`, evenly spaced in the logarithm after the first.
+
+    Args:
+        total: The last step.
+        evaluations: How many there are at most; early ones that would coincide are one.
+
+    Returns:
+        The steps, rising.
+
+    >>> log_steps(1000, 5)
+    [0, 1, 10, 100, 1000]
+    >>> log_steps(1000, 2)
+    [0, 1000]
+    """
+    if total == 0:
+        return [0]
+    between = evaluations - 2
+    steps = {0, total}
+    for number in range(between):
+        exponent = number / between
+        steps.add(round(total**exponent))
+    return sorted(steps)
+
+
+_CHUNK = 64  # sequences of a pass
+
+
+@torch.no_grad()
+def right_positions(network: nn.Module, samples: Samples) -> Tensor:
+    """Positions of each sequence (n,) whose class is the label."""
+    right = []
+    for inputs, labels in zip(samples.inputs.split(_CHUNK), samples.labels.split(_CHUNK)):
+        right.append((predictions(network(inputs)) == labels).sum(1))
+    return torch.cat(right)
+
+
+def independent_answers(network: nn.Module, samples: Samples) -> int:
+    """Answers n for which a (1 - a) / n is the variance of the accuracy a over sequences.
+
+    Positions of a sequence are not independent, so that they are worth fewer than there are. An
+    accuracy of 0 or 1 does not show it: sequences are counted then.
+
+    Args:
+        network: A network with outputs (samples, positions, C), in evaluation mode.
+        samples: Sequences with labels (n, positions).
+
+    Returns:
+        At least 1, and at most the positions that count.
+    """
+    counts = samples.kind.counts
+    each = contributions_to_mean(right_positions(network, samples), counts)
+    share = float(each.mean())
+    variance = float(each.var()) / len(each) if len(each) > 1 else 0.0
+    if variance <= 0:
+        return len(each)
+    return max(1, min(int(counts.sum()), round(share * (1 - share) / variance)))

@@ -1,7 +1,5 @@
 """Figures of the probe `weight-spectra`: distance from randomness and tails by layer, spectra."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

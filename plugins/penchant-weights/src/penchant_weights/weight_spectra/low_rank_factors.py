@@ -8,14 +8,13 @@ References: Hu et al., LoRA, ICLR 2022; Kalajdzievski, A rank stabilization scal
 fine-tuning with LoRA, 2023.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from penchant_numerics import Refusal
 from torch import Tensor
 
 from penchant_weights.weight_spectra.stored_tensors import StoredTensor
@@ -42,13 +41,13 @@ def multiplied_out(
         Differences by the names of the base, and whole tensors by the names of the base.
 
     Raises:
-        ValueError: Where a factor lacks the other, or their shapes do not fit.
+        Refusal: Where a factor lacks the other, or their shapes do not fit.
     """
     pairs: dict[tuple[str, bool], dict[str, StoredTensor]] = {}
     whole = {}
     for name, tensor in stored.items():
         if _MAGNITUDE in name:
-            raise ValueError(
+            raise Refusal(
                 f"{name} belongs to a variant of LoRA whose difference is not a product of two "
                 "factors: merge the adapter into the network, and give the merged file"
             )
@@ -59,12 +58,12 @@ def multiplied_out(
         elif not name.endswith(_BIAS):
             key = factor["module"].removeprefix(_PREFIX), bool(factor["embedding"])
             if factor["which"] in pairs.setdefault(key, {}):
-                raise ValueError(f"{key[0]} has several adapters, expected one: keep one in a file")
+                raise Refusal(f"{key[0]} has several adapters, expected one: keep one in a file")
             pairs[key][factor["which"]] = tensor
     products = {}
     for (module, of_embedding), factors in pairs.items():
         if len(factors) != 2:
-            raise ValueError(f"{module} has lora_{next(iter(factors))}, but not the other factor")
+            raise Refusal(f"{module} has lora_{next(iter(factors))}, but not the other factor")
         scale = _scale(module, factors["A"].shape[0], config or {})
         products[f"{module}.weight"] = _product(
             module,
@@ -82,7 +81,7 @@ def _scale(module: str, rank: int, config: Mapping[str, Any]) -> float:
     for pattern, own in (config.get("alpha_pattern") or {}).items():
         # A name, or its end. Expressions of strangers are not run: some never end.
         if not _PLAIN.fullmatch(pattern):
-            raise ValueError(
+            raise Refusal(
                 f"alpha_pattern has the expression {pattern!r}, expected names of modules: merge "
                 "the adapter into the network, and give the merged file"
             )
@@ -100,7 +99,7 @@ def _product(
     """The product of two factors, made when it is read."""
     fits = len(A.shape) >= 2 and len(B.shape) >= 2 and B.shape[1] == A.shape[0]
     if not fits or any(side != 1 for side in B.shape[2:]):
-        raise ValueError(
+        raise Refusal(
             f"the factors of {module} must be (rank, inputs) and (outputs, rank), found "
             f"{A.shape} and {B.shape}"
         )

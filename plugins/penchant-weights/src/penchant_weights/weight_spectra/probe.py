@@ -1,7 +1,5 @@
 """The probe `weight-spectra`: singular values of every layer, one tensor at a time."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +9,12 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.statistics import null_of
 from torch import Tensor
 
 from penchant_weights.declarations import WeightSpectra
-from penchant_weights.shared.adapter_configs import CONFIG, adapter_config
+from penchant_weights.shared.stored_files import CONFIG, adapter_config
 from penchant_weights.weight_spectra.low_rank_factors import multiplied_out
 from penchant_weights.weight_spectra.stored_tensors import (
     StoredTensor,
@@ -63,13 +62,10 @@ def run(options: WeightSpectra, context: penchant.Context) -> penchant.Result:
     """Measure one tensor after the other, and release it."""
     _check_given(options, context)
     layers = _Layers()
-    try:
-        if options.base is None:
-            _add_tensors(layers, options, context)
-        else:
-            _add_differences(layers, options, context)
-    except ValueError as error:
-        raise penchant.Error(str(error)) from None
+    if options.base is None:
+        _add_tensors(layers, options, context)
+    else:
+        _add_differences(layers, options, context)
     if layers.small:
         context.warn(f"left out, with sides below {options.smallest}: {', '.join(layers.small)}")
     if layers.unchanged:
@@ -241,7 +237,7 @@ def _spectrum(name: str, matrix: Tensor, context: penchant.Context) -> Spectrum:
     random = np.random.default_rng(context.generator("bootstrap", name).initial_seed())
     try:
         return spectrum(matrix, random=random)
-    except ValueError as error:
+    except Refusal as error:
         raise penchant.Error(f"tensor {name!r} {error}") from None
 
 

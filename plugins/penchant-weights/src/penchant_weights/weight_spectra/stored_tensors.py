@@ -5,14 +5,13 @@ pages of the tensor in use are read; one in the format before torch 1.6 cannot b
 and is read whole. Nothing in a file is run.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from penchant_numerics import Refusal
 from torch import Tensor
 
 from penchant_weights.shared.stored_files import stored_files
@@ -76,7 +75,7 @@ def _lazy_safetensors(file: Path) -> dict[str, StoredTensor]:
                 read = functools.partial(_read_safetensors, file, name)
                 stored[name] = StoredTensor(tuple(described.get_shape()), is_float, read)
     except SafetensorError as error:
-        raise ValueError(f"{file} cannot be read as a checkpoint: {error}") from None
+        raise Refusal(f"{file} cannot be read as a checkpoint: {error}") from None
     return stored
 
 
@@ -103,7 +102,7 @@ def _of_torch(file: Path) -> Iterator[tuple[str, Tensor]]:
         state = _loaded(file)
     except Exception as error:  # a file that is no checkpoint fails in many ways
         problem, _, _ = str(error).partition("\n")
-        raise ValueError(f"{file} cannot be read as a checkpoint: {problem}") from None
+        raise Refusal(f"{file} cannot be read as a checkpoint: {problem}") from None
     yield from _flattened(state, "")
 
 

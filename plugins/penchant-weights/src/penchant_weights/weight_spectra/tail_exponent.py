@@ -9,8 +9,6 @@ law is refused unless it is significantly better (z > 2.58, two-sided 1 %).
 References: Clauset, Shalizi and Newman, SIAM Review 2009; Vuong, Econometrica 1989.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
+from penchant_numerics import Refusal
 from torch import Generator, Tensor
 
 from penchant_weights.weight_spectra.stored_tensors import StoredTensor
@@ -63,13 +64,13 @@ def pairs(
         products: Differences that are stored as factors.
 
     Raises:
-        ValueError: Where names or shapes differ.
+        Refusal: Where names or shapes differ.
     """
     _check_names({**tuned, **products}, base, both=not products)
     for is_difference, tensors in ((False, tuned), (True, products)):
         for name, tensor in tensors.items():
             if tensor.shape != base[name].shape:
-                raise ValueError(
+                raise Refusal(
                     f"{name} has the shape {tensor.shape} in the file and {base[name].shape} in "
                     "the base, expected the same"
                 )
@@ -85,7 +86,7 @@ def _check_names(
     if only_tuned or only_base:
         first = _listed(only_tuned) or _listed(list(tuned))
         second = _listed(only_base) or _listed(list(base))
-        raise ValueError(
+        raise Refusal(
             "the file and its base must have the same tensors, found "
             f"{len(only_tuned)} only in the file and {len(only_base)} only in the base: "
             f"the file has {first}, the base {second}; choose by `layer_names`"

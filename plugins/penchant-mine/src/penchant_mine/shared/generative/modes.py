@@ -2,18 +2,26 @@
 
 Points are judged by one normal per mode, stacked digits by a classifier of single channels that is
 trained on the data in the run.
-"""
 
-from __future__ import annotations
+Small classifiers of real samples, trained in the run to judge what is generated.
+
+Images as generative models take them, and how many samples are stored for figures.
+
+Counts of modes over trainings, as quantities.
+"""
 
 import math
 from collections.abc import Callable, Sequence
 
+import attrs
+import penchant
 import torch
+from penchant_numerics import Refusal
+from penchant_numerics.statistics import both_p_value, p_value
 from penchant_numerics.training import constructed, outputs
 from torch import Generator, Tensor, nn
+from torch.nn import functional
 
-from penchant_mine.shared.generative.classifiers import train_classifier
 from penchant_mine.shared.generative.networks import Downwards
 
 FARTHEST = 4.0  # standard deviations of a mode beyond which a point belongs to none
@@ -34,7 +42,7 @@ def normal_judge(inputs: Tensor, labels: Tensor, modes: int) -> Judge:
     for mode in range(modes):
         own = flat[labels == mode]
         if len(own) <= size:
-            raise ValueError(
+            raise Refusal(
                 f"expected more than {size} samples of every mode, found {len(own)} of mode {mode}"
             )
         factor = _factor(own, identity)
@@ -192,3 +200,67 @@ def coverage(modes: Tensor, share: Tensor, *, captured: float) -> dict[str, floa
         "quality": total / len(modes),
         "fullest": float(p.max()),
     }
+
+
+Classify = Callable[[Tensor], Tensor]  # samples -> class of each
+
+
+def train_classifier(
+    network: nn.Module,
+    batch: Callable[[], tuple[Tensor, Tensor]],
+    *,
+    steps: int,
+    learning_rate: float,
+) -> nn.Module:
+    """Train in place on batches (inputs, labels), as `batch` gives them; then evaluation mode."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    for _ in range(steps):
+        # The caller draws batches, from its own stream.
+        inputs, labels = batch()
+        loss = functional.cross_entropy(network(inputs), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+    return network.eval()
+
+
+def classify_with(network: nn.Module, *, chunk: int) -> Classify:
+    """The class that a network gives each sample."""
+
+    def classify(samples: Tensor) -> Tensor:
+        return outputs(network, samples, chunk=chunk).argmax(1)
+
+    return classify
+
+
+POINTS = 2000
+PICTURES = 64
+
+
+def scaled(inputs: Tensor) -> Tensor:
+    """Pixels from [0, 1] to [-1, 1]; points as they are."""
+    if inputs.ndim == 4:
+        return 2 * inputs - 1
+    return inputs
+
+
+def shown(samples: Tensor) -> Tensor:
+    """The first samples, as many as a figure shows."""
+    if samples.ndim == 4:
+        return samples[:PICTURES]
+    return samples[:POINTS]
+
+
+HALF_A_MODE = 0.5  # what a count of whole modes leaves open
+
+
+def mode_count(values: list[float], null: float) -> penchant.Quantity:
+    """A mean count of modes; trainings that agree by chance leave half a mode open, each."""
+    quantity = penchant.Quantity.of(values, over="trainings, at least half a mode each", null=null)
+    least = HALF_A_MODE / math.sqrt(len(values))
+    stderr = max(quantity.stderr or 0.0, least)
+    # Counts end at the number of modes: their distances from the null have no long tail above, as
+    # factors would have, of which a single collapsed training makes an endless one.
+    away = penchant.Quantity.of([value - null for value in values], over="trainings", null=0.0)
+    p = away.p and both_p_value(away.p, p_value(quantity.value - null, stderr, quantity.df))
+    return attrs.evolve(quantity, stderr=stderr, p=p)

@@ -3,8 +3,6 @@
 Tables C.1 to C.11 of the thesis.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Mutual information of binned variables: cells of equal frequency in every column, counted."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

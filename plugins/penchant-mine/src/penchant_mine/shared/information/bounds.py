@@ -12,8 +12,6 @@ References: Donsker, Varadhan 1983; Nguyen, Wainwright, Jordan 2010; van den Oor
 Belghazi et al. 2018; Poole et al. 2019; Song, Ermon 2020.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Protocol

@@ -7,8 +7,6 @@ any two compared with those of independent variables (Pearson's chi-squared). Wh
 is a part of the whole information.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The convolutional statistics network: T(x, z) for images x, conditioned on z at every layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -8,8 +8,6 @@ References: Mardia, "Measures of multivariate skewness and kurtosis with applica
 57, 1970; McCullagh, Tensor methods in statistics, 1987.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

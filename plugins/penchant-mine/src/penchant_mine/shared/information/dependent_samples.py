@@ -7,8 +7,6 @@ The variance of a mean of products of x and z grows by 1 + 2 sum_k r_x(k) r_z(k)
 autocorrelations r of both at lag k (Bartlett 1946).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

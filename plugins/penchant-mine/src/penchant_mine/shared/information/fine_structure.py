@@ -9,8 +9,6 @@ Reference: von Neumann, "Distribution of the ratio of the mean square successive
 variance", 1941; Chatterjee, "A new coefficient of correlation", JASA 2021.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,10 +1,9 @@
 """Mutual information of variables that are jointly normal, from their canonical correlations."""
 
-from __future__ import annotations
-
 import math
 
 import torch
+from penchant_numerics import Refusal
 from torch import Tensor
 
 from penchant_mine.shared.information.cross_cumulants import cross_scores, skewness_score
@@ -49,9 +48,9 @@ def gaussian_information(x: Tensor, z: Tensor) -> tuple[float, float, Tensor]:
     samples = len(x)
     p, q = _rank(x), _rank(z)
     if samples <= p + q + 1:
-        raise ValueError(
-            f"expected more pairs than both dimensions together ({p} + {q}) plus one, found "
-            f"{samples}"
+        raise Refusal(
+            f"gaussian: expected more pairs than both dimensions together ({p} + {q}) plus one, "
+            f"found {samples}"
         )
     # Information depends on canonical correlations only.
     correlations = canonical_correlations(x, z)

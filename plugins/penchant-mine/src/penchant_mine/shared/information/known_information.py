@@ -1,7 +1,5 @@
 """Mutual information that is known: closed forms, and integrals to many digits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -7,12 +7,11 @@ Reference: Kraskov, Stögbauer, Grassberger, "Estimating mutual information", Ph
 algorithm 1.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import torch
+from penchant_numerics import Refusal
 from penchant_numerics.device import memory
 from scipy.spatial import cKDTree
 from torch import Tensor
@@ -24,7 +23,7 @@ BLOCK_SHARE = 1 / 32  # of the budget, for one block of distances: 2**22 of them
 def kraskov(x: Tensor, z: Tensor, neighbours: int) -> Tensor:
     """Every sample's contribution (samples,) to the information; its mean is the estimate."""
     if len(x) <= neighbours:
-        raise ValueError(
+        raise Refusal(
             f"expected more than {neighbours} pairs for {neighbours} neighbours, found {len(x)}"
         )
     x, z = x.to(torch.float64), z.to(torch.float64)

@@ -3,12 +3,11 @@
 Information does not change under any of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
+from penchant_numerics import Refusal
 from torch import Tensor
 
 NEIGHBOURS_OF = 2048  # samples used to search for a deterministic map
@@ -51,16 +50,16 @@ def prepare(x: Tensor, z: Tensor, *, scaling: str | None = "standard", at_least:
     # Rows are pairs, whatever the shape of a sample.
     x, z = _flat(x), _flat(z)
     if len(x) != len(z):
-        raise ValueError(f"x has {len(x)} samples and z has {len(z)}, expected pairs")
+        raise Refusal(f"x has {len(x)} samples and z has {len(z)}, expected pairs")
     if len(x) < at_least:
-        raise ValueError(f"expected at least {at_least} pairs, found {len(x)}")
+        raise Refusal(f"expected at least {at_least} pairs, found {len(x)}")
     warnings: list[str] = []
     conventions: dict[str, str] = {}
     ready = []
     for name, values in (("x", x), ("z", z)):
         values = values if values.is_floating_point() else values.to(torch.float32)
         if bad := int((~torch.isfinite(values)).sum()):
-            raise ValueError(f"{name} has {bad} of {values.numel()} values that are not finite")
+            raise Refusal(f"{name} has {bad} of {values.numel()} values that are not finite")
         # Heavy tails give a network few samples that matter, and these far away.
         heavy = scaling != "rank" and has_heavy_tails(values)
         if heavy and scaling is None:

@@ -1,7 +1,5 @@
 """Atoms: values that many samples share, beside values that hardly any two samples share."""
 
-from __future__ import annotations
-
 import math
 
 import torch

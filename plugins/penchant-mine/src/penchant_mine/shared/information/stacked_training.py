@@ -6,8 +6,6 @@ weights that did best on the stopping block, where checks are averaged over a fe
 many noisy values comes too early.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

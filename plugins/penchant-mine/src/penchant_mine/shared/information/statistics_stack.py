@@ -5,8 +5,6 @@ z), and gives one score. Plain perceptrons are multiplied out batched, with the 
 to x and z separately, so that shifted pairs share it; any other module goes through `torch.vmap`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

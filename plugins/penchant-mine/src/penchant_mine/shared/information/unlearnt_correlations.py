@@ -5,8 +5,6 @@ normal variables the best score follows from canonical correlations. Any score g
 so that one replaces a part of the networks' scores: where that raises it, they had missed it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

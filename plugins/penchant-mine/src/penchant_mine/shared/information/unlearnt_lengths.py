@@ -5,8 +5,6 @@ Neither more steps nor more samples show that. But any score gives a lower bound
 both lengths is added to the scores: where that raises the bound, the networks had missed it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 
