@@ -72,6 +72,10 @@ class LossCurvature(Operator, Generic[Batch, Stored]):
         cache: Bytes that may be cached between products, a share of the budget by default;
             `cached_bytes` says how many are.
         check: Whether the network is tried for being the same function every time.
+
+    >>> from penchant_numerics.curvature import GaussNewton, Hessian
+    >>> issubclass(GaussNewton, LossCurvature), issubclass(Hessian, LossCurvature)
+    (True, True)
     """
 
     products = ""  # what products are called where memory runs out

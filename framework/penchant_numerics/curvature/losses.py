@@ -44,6 +44,9 @@ class Loss:
         meaning: What a result calls it.
         best_constant: The loss of the best outputs that do not depend on the input, of labels and
             the number of outputs; None where it is not known.
+
+    >>> loss_named("squared-error").best_constant(torch.tensor([[0.0], [2.0]], device="cpu"), 1)
+    0.5
     """
 
     mean: MeanLoss
@@ -58,6 +61,10 @@ class ClosedForm(Loss):
     Args:
         hessian_times: H u, of outputs (n, C), or (n, positions, C), and vectors u (..., n, C).
         factor_times: L u, or L^T u.
+
+    >>> outputs, u = torch.zeros(1, 2, device="cpu"), torch.tensor([[1.0, -1.0]], device="cpu")
+    >>> closed_form("cross-entropy").hessian_times(outputs, u)  # diag(p) - p p^T with p = 1/2
+    tensor([[ 0.5000, -0.5000]])
     """
 
     hessian_times: Callable[[Tensor, Tensor], Tensor]

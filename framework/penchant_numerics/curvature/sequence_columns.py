@@ -69,7 +69,11 @@ class OfSequences(nn.Module):
 
 
 def numbers_of(inputs: Tensor) -> Tensor:
-    """The numbers (n, 1) of sequences: the inputs of `OfSequences`."""
+    """The numbers (n, 1) of sequences: the inputs of `OfSequences`.
+
+    >>> numbers_of(torch.zeros(2, 5, device="cpu")).tolist()
+    [[0], [1]]
+    """
     return torch.arange(len(inputs), device=inputs.device)[:, None]
 
 
@@ -85,6 +89,11 @@ def loss_gradients(network: nn.Module, data: Sequence[Tensor]) -> OfSequences:
 
     Returns:
         The function of numbers of sequences; the gradient of its output is that of the loss.
+
+    >>> inputs, labels = torch.zeros(1, 2, 3, device="cpu"), torch.tensor([[0, 2]], device="cpu")
+    >>> losses = loss_gradients(nn.Linear(3, 3, bias=False), (inputs, labels))
+    >>> round(float(losses(numbers_of(inputs)).detach()), 4)  # log 3 at both positions
+    1.0986
     """
     inputs, labels = data
     refuse_other_labels(labels)
@@ -98,6 +107,11 @@ def empirical_columns(network: nn.Module, data: Sequence[Tensor]) -> OfSequences
 
     That of sequences is Ave s_i s_i^T with s_i the sum of gradients over the positions of a
     sequence, over the mean number of positions: what sampled labels would make Gauss-Newton.
+
+    >>> inputs, labels = torch.zeros(1, 2, 3, device="cpu"), torch.tensor([[0, 2]], device="cpu")
+    >>> columns = empirical_columns(nn.Linear(3, 3, bias=False), (inputs, labels))
+    >>> round(float(columns(numbers_of(inputs)).detach()), 4)  # 2 log 3 / sqrt(2)
+    1.5537
     """
     inputs, labels = data
     refuse_other_labels(labels)
@@ -135,6 +149,11 @@ def gauss_newton_columns(
 
     Returns:
         The function of numbers of sequences, with outputs (n, k), and the convention in words.
+
+    >>> inputs, labels = torch.ones(1, 2, 3, device="cpu"), torch.tensor([[0, -100]], device="cpu")
+    >>> columns, convention = gauss_newton_columns(nn.Linear(3, 4), (inputs, labels))
+    >>> columns(numbers_of(inputs)).shape, convention
+    (torch.Size([1, 8]), 'all 8 positions x classes of a sequence')
     """
     inputs, labels = data
     refuse_other_labels(labels)
@@ -180,6 +199,15 @@ def convex_columns(network: nn.Module, data: Sequence[Tensor], *, loss: str) -> 
 
     Raises:
         Refusal: The loss is not convex at the outputs.
+
+    >>> inputs, labels = torch.ones(2, 1, device="cpu"), torch.tensor([[0.0], [1.0]], device="cpu")
+    >>> network = nn.Linear(1, 1, bias=False)
+    >>> network.weight.data.zero_()
+    tensor([[0.]])
+    >>> columns = convex_columns(network, (inputs, labels), loss="binary-cross-entropy")
+    >>> gradient, = torch.autograd.grad(columns(numbers_of(inputs)).sum(), network.weight)
+    >>> gradient  # two samples with roots sqrt(p (1 - p)) = 1/2
+    tensor([[1.]])
     """
     inputs, labels = data
     hessians = convex_hessians(network, inputs, labels, loss)

@@ -16,7 +16,11 @@ WHOLE = (torch.int32, torch.int64)  # types of tokens; others are features or pi
 
 
 def stored_type(inputs: Tensor) -> torch.dtype:
-    """The type of numbers that inputs have where they are stored."""
+    """The type of numbers that inputs have where they are stored.
+
+    >>> stored_type(torch.tensor([1, 2], device="cpu"))
+    torch.int64
+    """
     stored: Callable[[], torch.dtype] | None = getattr(inputs, "stored_dtype", None)
     return inputs.dtype if stored is None else stored()
 
@@ -88,6 +92,12 @@ class Data:
         classes: How many classes labels name; 0 where labels are not classes.
         conventions: What makes numbers incomparable, by name; they reach the result.
         warnings: What a reader must know; they reach the result.
+
+    >>> labels = torch.tensor([0, 1, 2, 0], device="cpu")
+    >>> samples = Samples(torch.zeros(4, 1, 8, 8, device="cpu"), labels)
+    >>> data = Data(train=samples, test=samples, classes=3)
+    >>> data.shape, data.outputs, data.has_tokens
+    ((1, 8, 8), 3, False)
     """
 
     train: Samples
@@ -142,6 +152,13 @@ def as_data(value: Any) -> Data:
     Raises:
         Refusal: The data cannot be right: no samples, other numbers of inputs than of labels,
             inputs that are not finite, labels that are no classes.
+
+    >>> pair = (torch.zeros(3, 2, device="cpu"), torch.tensor([0, 1, 1], device="cpu"))
+    >>> as_data((pair, pair, 2)).outputs
+    2
+    >>> as_data((pair, (pair[0][:2], pair[1]), 2))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    penchant_numerics.refusal.Refusal: ...2 inputs...3 labels...
     """
     # what a target may return for short
     if isinstance(value, Data):

@@ -82,7 +82,11 @@ class PositionLabels(LabelKind):
 
 
 def kind_of(labels: Tensor | None) -> LabelKind:
-    """The kind of labels; samples without labels are plain samples."""
+    """The kind of labels; samples without labels are plain samples.
+
+    >>> type(kind_of(torch.tensor([[0, 1, -100]], device="cpu"))).__name__
+    'PositionLabels'
+    """
     if labels is None:
         return LabelKind(torch.empty(0, device="cpu"))
     if labels.dim() == 2 and not labels.is_floating_point():

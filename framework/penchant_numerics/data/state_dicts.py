@@ -25,6 +25,12 @@ def fill(network: nn.Module, content: dict[str, Any], *, strict: bool = True) ->
 
     Raises:
         Refusal: Names or shapes do not match; nothing has been loaded.
+
+    >>> from torch import nn
+    >>> network = nn.Linear(2, 1)
+    >>> state = {f"module.{name}": value for name, value in nn.Linear(2, 1).state_dict().items()}
+    >>> fill(network, {"model": state, "optimizer": {}})
+    "names in the file without 'module.'"
     """
     own = network.state_dict()
     state, others = _state_in(content)
@@ -108,6 +114,11 @@ def has_averages(content: dict[str, Any]) -> bool:
     """Are the weights that `fill` takes from a checkpoint averages over a training?
 
     timm names them so; the averaged models of `torch.optim.swa_utils` count what they average.
+
+    >>> from torch import nn, optim
+    >>> averaged = optim.swa_utils.AveragedModel(nn.Linear(2, 1))
+    >>> has_averages(averaged.state_dict()), has_averages(nn.Linear(2, 1).state_dict())
+    (True, False)
     """
     state, _ = _state_in(content)
     return "n_averaged" in state or state is content.get("state_dict_ema")

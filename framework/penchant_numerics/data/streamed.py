@@ -349,6 +349,11 @@ def samples_of(data: Any, device: torch.device, dtype: torch.dtype) -> tuple[Ten
 
     Returns:
         Inputs and labels.
+
+    >>> pair = (torch.zeros(3, 2, device="cpu"), torch.tensor([0, 1, 1], device="cpu"))
+    >>> inputs, labels = samples_of(pair, torch.device("cpu"), torch.float32)
+    >>> inputs is pair[0], labels is pair[1]
+    (True, True)
     """
     if _is_pair(data):
         inputs, labels = data
@@ -364,6 +369,11 @@ def dataset_of(value: Any) -> Any:
 
     Raises:
         Refusal: It shuffles, and makes something else of its samples.
+
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> dataset = TensorDataset(torch.zeros(3, 2, device="cpu"))
+    >>> dataset_of(DataLoader(dataset, shuffle=True)) is dataset
+    True
     """
     dataset = getattr(value, "dataset", value)
     if isinstance(dataset, IterableDataset):

@@ -29,7 +29,12 @@ _device_types: ContextVar[tuple[str, ...]] = ContextVar("devices", default=("cud
 
 @contextlib.contextmanager
 def compiling(*device_types: str) -> Iterator[None]:
-    """Compile on these types of devices instead, such as `cpu`; without any, nowhere."""
+    """Compile on these types of devices instead, such as `cpu`; without any, nowhere.
+
+    >>> with compiling():
+    ...     compiled(torch.neg, torch.device("cuda"), steps=10**6) is torch.neg
+    True
+    """
     token = _device_types.set(device_types)
     try:
         yield
@@ -52,6 +57,9 @@ def compiled(
 
     Returns:
         A function that gives the same numbers up to rounding.
+
+    >>> compiled(torch.neg, torch.device("cpu"), steps=10**6) is torch.neg  # too little to gain
+    True
     """
     if device.type not in _device_types.get() or steps < WORTHWHILE:
         return function

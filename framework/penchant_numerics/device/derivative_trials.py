@@ -107,7 +107,11 @@ def hint_for(message: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """The first sentence of what a library says."""
+    r"""The first sentence of what a library says.
+
+    >>> shortened("derivative for aten::x is not implemented\nmore lines")
+    'derivative for aten::x is not implemented'
+    """
     line, _, _ = text.strip().partition("\n")
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 

@@ -78,6 +78,11 @@ def training_cast(device: torch.device) -> contextlib.AbstractContextManager[obj
 
     Args:
         device: Where the training runs.
+
+    >>> linear = torch.nn.Linear(2, 1, device="cpu")
+    >>> with chosen("bfloat16-training"), training_cast(torch.device("cpu")):
+    ...     linear(torch.ones(1, 2, device="cpu")).dtype
+    torch.bfloat16
     """
     if current() != "bfloat16-training":
         return contextlib.nullcontext()
@@ -85,7 +90,11 @@ def training_cast(device: torch.device) -> contextlib.AbstractContextManager[obj
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
-    """Double precision where the device has it."""
+    """Double precision where the device has it.
+
+    >>> accumulation_dtype(torch.device("cpu")), accumulation_dtype(torch.device("mps"))
+    (torch.float64, torch.float32)
+    """
     if device.type == "mps":
         return torch.float32
     return torch.float64

@@ -69,7 +69,15 @@ def safe(
 
 @contextmanager
 def plain_kernels() -> Iterator[None]:
-    """Kernels whose second derivatives exist and are right in every order of differentiation."""
+    """Kernels whose second derivatives exist and are right in every order of differentiation.
+
+    >>> q = torch.ones(1, 1, 2, 4, device="cpu", requires_grad=True)
+    >>> with plain_kernels():
+    ...     made = nn.functional.scaled_dot_product_attention(q, q, q).sum()
+    ...     (first,) = torch.autograd.grad(made, q, create_graph=True)
+    ...     torch.autograd.grad(first.sum(), q)[0].shape
+    torch.Size([1, 1, 2, 4])
+    """
     with plain_attention(), PlainFunctions():
         yield
 
@@ -186,6 +194,11 @@ def calibrate(network: nn.Module, inputs: Tensor) -> None:
     Args:
         network: A network in evaluation mode; its statistics are changed.
         inputs: Samples (n, ...).
+
+    >>> norm = nn.BatchNorm1d(1).eval()
+    >>> calibrate(norm, torch.tensor([[1.0], [3.0]], device="cpu"))
+    >>> float(norm.running_mean), float(norm.running_var)
+    (2.0, 2.0)
     """
     norms = _tracking(network)
     if not norms:

@@ -104,7 +104,11 @@ def fitting_batch(
 
 
 def batch_size(device: torch.device) -> int:
-    """Samples per pass at most: a CPU's caches like 128, a GPU wants more (`make bench`)."""
+    """Samples per pass at most: a CPU's caches like 128, a GPU wants more (`make bench`).
+
+    >>> batch_size(torch.device("cpu")), batch_size(torch.device("cuda"))
+    (128, 1024)
+    """
     if device.type == "cpu":
         return 128
     return 1024

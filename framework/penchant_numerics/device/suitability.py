@@ -56,7 +56,13 @@ def unwrapped(network: nn.Module) -> nn.Module:
 
 
 def use_dense_gradients(network: nn.Module) -> None:
-    """Let embeddings give gradients as other layers do; changes the modules, not the numbers."""
+    """Let embeddings give gradients as other layers do; changes the modules, not the numbers.
+
+    >>> embedding = nn.Embedding(3, 2, sparse=True)
+    >>> use_dense_gradients(embedding)
+    >>> embedding.sparse
+    False
+    """
     for module in network.modules():
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
             module.sparse = False
@@ -128,7 +134,15 @@ def _problem_of_tensor(tensor: Tensor) -> str:
 
 
 def check_values(network: nn.Module) -> None:
-    """Refuse parameters and buffers that are not finite, by name."""
+    """Refuse parameters and buffers that are not finite, by name.
+
+    >>> network = nn.Linear(1, 1, bias=False)
+    >>> nn.init.constant_(network.weight, float("nan")).shape
+    torch.Size([1, 1])
+    >>> check_values(network)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    penchant_numerics.device.suitability.UnsuitableNetworkError: 'weight' has 1 of 1 values that ...
+    """
     for name, tensor in itertools.chain(network.named_parameters(), network.named_buffers()):
         if not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()):
             continue
@@ -144,6 +158,11 @@ def check_evaluated(network: nn.Module, *, batch_statistics: bool = False) -> No
     Args:
         network: The network, after a pass, which may have put it into another mode.
         batch_statistics: Whether statistics of the batch may be all that there are.
+
+    >>> check_evaluated(nn.BatchNorm1d(2).eval())
+    >>> check_evaluated(nn.BatchNorm1d(2).train())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    penchant_numerics.device.suitability.UnsuitableNetworkError: module '' (BatchNorm1d) is in ...
     """
     for name, module in network.named_modules():
         if not isinstance(module, _BatchNorm):
@@ -168,6 +187,11 @@ def check_function(network: nn.Module, inputs: Tensor, *, batch_statistics: bool
         network: A network in evaluation mode.
         inputs: A few samples (n, ...).
         batch_statistics: Whether batch normalisation may take the statistics of the batch.
+
+    >>> check_function(nn.Linear(2, 1), torch.ones(4, 2, device="cpu"))
+    >>> check_function(nn.Dropout(0.5), torch.ones(4, 2, device="cpu"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    penchant_numerics.device.suitability.UnsuitableNetworkError: ...
     """
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         again, alone = _differences(network, inputs)

@@ -14,6 +14,9 @@ def lacks_batching(error: RuntimeError) -> bool:
     """Whether one by one may go where all at once did not.
 
     It does not where memory ran out, which smaller batches mend, or where the device itself failed.
+
+    >>> lacks_batching(RuntimeError("no batching rule")), lacks_batching(torch.OutOfMemoryError())
+    (True, False)
     """
     return not (is_shortage(error) or isinstance(error, torch.AcceleratorError))
 

@@ -20,14 +20,22 @@ from torch import Tensor
 
 
 class Corr(NamedTuple):
-    """A cosine with its standard error."""
+    """A cosine with its standard error.
+
+    >>> jackknifed(lambda groups: len(groups) / 4, 4)
+    Corr(value=1.75, stderr=0.0)
+    """
 
     value: float
     stderr: float
 
 
 class RotatedCorr(NamedTuple):
-    """Mean and standard deviation of a cosine over random rotations of one matrix."""
+    """Mean and standard deviation of a cosine over random rotations of one matrix.
+
+    >>> rotated(0.0, 1.0, 2.0, 1.0, 2).null  # without a trace, no orientation is preferred
+    0.0
+    """
 
     null: float
     null_spread: float
@@ -89,6 +97,12 @@ def corr_with_fixed(products: Tensor, table: Tensor, squared_fixed: float) -> Co
 
     Returns:
         The cosine and its standard error over groups.
+
+    >>> import torch
+    >>> products = torch.tensor([0.6, 0.6, 0.6], device="cpu")
+    >>> corr = corr_with_fixed(products, torch.ones(3, 3, device="cpu"), squared_fixed=1.0)
+    >>> round(corr.value, 6), round(corr.stderr, 6)
+    (0.6, 0.0)
     """
 
     def statistic(chosen: list[int]) -> float:
@@ -109,6 +123,11 @@ def corr_of_sampled(cross: Tensor, first: Tensor, second: Tensor) -> Corr:
 
     Returns:
         The cosine and its standard error over groups.
+
+    >>> import torch
+    >>> ones = torch.ones(4, 4, device="cpu")
+    >>> corr_of_sampled(0.5 * ones, ones, ones)
+    Corr(value=0.5, stderr=0.0)
     """
 
     def statistic(chosen: list[int]) -> float:
@@ -130,6 +149,11 @@ def jackknifed(statistic: Callable[[list[int]], float], groups: int) -> Corr:
     Args:
         statistic: Called with the indices of the groups to use.
         groups: Number of groups.
+
+    >>> numbers = [1.0, 2.0, 6.0]
+    >>> mean = lambda groups: sum(numbers[g] for g in groups) / len(groups)
+    >>> jackknifed(mean, 3).value
+    3.0
     """
     # each group is left out once
     everything = list(range(groups))
@@ -232,7 +256,13 @@ def corr_of_means(first: Tensor, second: Tensor) -> Tensor:
 
 
 def rotated_corr_of_means(first: Tensor, second: Tensor) -> Tensor:
-    """The mean of `corr_of_means` after a random rotation of one: tr A tr B / (D |A| |B|)."""
+    """The mean of `corr_of_means` after a random rotation of one: tr A tr B / (D |A| |B|).
+
+    >>> import torch
+    >>> groups = torch.tensor([[1.0, 0.0], [0.0, 0.0]], device="cpu").expand(3, 2, 2)
+    >>> float(rotated_corr_of_means(groups, groups))  # 1 / D
+    0.5
+    """
     size = first.shape[-1]
     trace = first.mean(0).trace()
     other_trace = second.mean(0).trace()

@@ -39,6 +39,11 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
 
     Returns:
         Gradients (networks, points, D).
+
+    >>> weights = {"weight": torch.tensor([[[1.0, 2.0]]], device="cpu")}  # one network
+    >>> linear = torch.nn.Linear(2, 1, bias=False, device="cpu")
+    >>> input_gradients(Ensemble(linear, weights, "constructed"), torch.ones(1, 2, device="cpu"))
+    tensor([[[1., 2.]]])
     """
 
     def at_all_points(network: Network) -> Tensor:
@@ -55,7 +60,11 @@ def input_gradients(ensemble: Ensemble, points: Tensor) -> Tensor:
 
 
 def chunk_size(device: torch.device) -> int:
-    """Images a forward pass: 256 fit a CPU's caches, a GPU wants thousands (`make bench`)."""
+    """Images a forward pass: 256 fit a CPU's caches, a GPU wants thousands (`make bench`).
+
+    >>> chunk_size(torch.device("cpu"))
+    256
+    """
     if device.type == "cpu":
         return 256
     return 4096
@@ -138,6 +147,12 @@ def finite_differences(
 
     Returns:
         Differences (networks, D).
+
+    >>> weights = {"weight": torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]], device="cpu")}
+    >>> networks = Ensemble(torch.nn.Linear(2, 1, bias=False, device="cpu"), weights, "constructed")
+    >>> finite_differences(networks, torch.zeros(2, device="cpu"), step=1.0)
+    tensor([[1., 2.],
+            [3., 4.]])
     """
     displaced = Displaced(point, step, chunk=chunk)
     rows = [central_differences(network, displaced) for network in ensemble.each()]
@@ -157,6 +172,12 @@ def impulse_responses(
 
     Returns:
         Responses (networks, D).
+
+    >>> state = {"weight": [[[1.0, 2.0]]], "bias": [[5.0]]}
+    >>> state = {name: torch.tensor(value, device="cpu") for name, value in state.items()}
+    >>> network = Ensemble(torch.nn.Linear(2, 1, device="cpu"), state, "constructed")
+    >>> impulse_responses(network, (2,), like=state["weight"])  # the bias is left out
+    tensor([[1., 2.]])
     """
     # with a step of one, central differences at the origin are just that
     origin = torch.zeros(shape, device=like.device, dtype=like.dtype)

@@ -24,6 +24,14 @@ def left_out_spectra(
 
     Returns:
         The spectra, or None with fewer than two groups or fewer than one vector in each.
+
+    >>> groups = GroupedMoment(2, device="cpu", groups=2)
+    >>> rows = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], device="cpu")
+    >>> groups.add(rows)
+    >>> groups.whole().count  # nothing waits any more
+    3
+    >>> left_out_spectra(groups, rows, centred=False, rank=2).tolist()
+    [[4.5, 2.0], [5.0, 0.0]]
     """
     counts = [group.count for group in groups.groups]
     fewest = min(counts)

@@ -100,6 +100,13 @@ class GroupedMoment:
         size: The length of a vector.
         device: Where the sums are.
         groups: Number of groups.
+
+    >>> groups = GroupedMoment(2, device="cpu", groups=2)
+    >>> groups.add(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [0.0, 2.0]], device="cpu"))
+    >>> groups.whole().matrix(centred=False).diagonal().tolist()
+    [2.5, 2.0]
+    >>> groups.left_out(centred=False, rank=2).tolist()  # without vectors 0 and 2, then 1 and 3
+    [[4.0, 0.0], [5.0, 0.0]]
     """
 
     def __init__(self, size: int, *, device: torch.device | str, groups: int = 8) -> None:
@@ -192,6 +199,12 @@ def directions_of(
 
     Returns:
         Pairs, trace and jackknife; the standard error of the trace is over networks.
+
+    >>> groups = GroupedMoment(2, device="cpu", groups=2)
+    >>> groups.add(torch.tensor([[3.0, 0.0], [0.0, 2.0], [3.0, 0.0], [0.0, 2.0]], device="cpu"))
+    >>> directions = directions_of(groups)
+    >>> directions.eigenvalues.tolist(), directions.trace, directions.networks
+    ([4.5, 2.0], 6.5, 4)
     """
     moment = groups.whole()
     matrix = moment.matrix(centred=centred)
@@ -246,6 +259,11 @@ def isotropic_spectra(
 
     Returns:
         Spectra (draws, k), descending.
+
+    >>> norms = torch.ones(400, device="cpu", dtype=torch.float64)
+    >>> spectra = isotropic_spectra(norms, 4, generator=torch.Generator("cpu").manual_seed(0))
+    >>> spectra.shape, round(float(spectra.sum()) / len(spectra), 6)  # |g|^2 is 1
+    (torch.Size([4, 4]), 1.0)
     """
     spectra = []
     for _ in range(draws):

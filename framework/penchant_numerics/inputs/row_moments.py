@@ -54,6 +54,11 @@ def spectrum(products: Tensor, weights: Tensor, *, centred: bool = False) -> Ten
 
     Returns:
         As many eigenvalues as vectors, descending; rounding below zero is zero.
+
+    >>> products = gram(torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]], device="cpu"))
+    >>> equal = torch.full((2,), 0.5, device="cpu", dtype=torch.float64)
+    >>> [round(value, 6) for value in spectrum(products, equal).tolist()]
+    [2.0, 0.5]
     """
     if centred:
         products = _centred(products, weights)
@@ -116,6 +121,11 @@ def eigenpairs(rows: Tensor, products: Tensor, *, rank: int) -> tuple[Tensor, Te
 
     Returns:
         Eigenvalues (rank,), descending, and orthonormal vectors (rank, size).
+
+    >>> rows = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 0.0]], device="cpu", dtype=torch.float64)
+    >>> values, vectors = eigenpairs(rows, gram(rows), rank=1)
+    >>> values.tolist(), vectors.abs().tolist()
+    ([2.0], [[0.0, 1.0, 0.0]])
     """
     values, columns = torch.linalg.eigh(products / len(rows))
     leading = columns.flip(1)[:, :rank]
@@ -152,6 +162,12 @@ def directions_of_rows(
 
     Returns:
         Pairs, trace, jackknife and the rows; the matrix is not formed.
+
+    >>> lengths = torch.tensor([4.0, 2.0, 2.0, 0.0], device="cpu")
+    >>> rows = lengths[:, None] * torch.eye(4, 9, device="cpu")
+    >>> directions = directions_of_rows(rows, groups=2)
+    >>> directions.trace, round(float(directions.eigenvalues[0]), 6)  # (16 + 4 + 4 + 0) / 4
+    (6.0, 4.0)
     """
     count = len(rows)
     products = gram(rows)
@@ -189,6 +205,11 @@ def group_products(products: Tensor, members: Sequence[Tensor]) -> Tensor:
 
     Returns:
         The table (groups, groups): <a a^T, b b^T> = <a, b>^2, averaged.
+
+    >>> products = gram(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], device="cpu"))
+    >>> first, second = torch.tensor([0, 1], device="cpu"), torch.tensor([2], device="cpu")
+    >>> group_products(products, [first, second]).tolist()  # (1 / 2) |I|^2, and <I / 2, a a^T> = 1
+    [[0.5, 1.0], [1.0, 4.0]]
     """
     squares = products.square()
     table = []

@@ -21,7 +21,11 @@ _BATCH = 256
 
 
 def differentiated(outputs: int) -> str:
-    """Which number is differentiated, in words."""
+    """Which number is differentiated, in words.
+
+    >>> differentiated(2)
+    'second logit minus first'
+    """
     words = {1: "the only one", 2: "second logit minus first"}
     return words.get(outputs, "the logit of the sample's class")
 
@@ -109,6 +113,11 @@ def scrambled_phases(rows: Tensor, shape: tuple[int, ...], generator: torch.Gene
 
     Returns:
         Gradients (samples, D).
+
+    >>> rows = torch.tensor([[1.0, 0.0, 0.0, 0.0]], device="cpu")
+    >>> scrambled = scrambled_phases(rows, (4,), torch.Generator("cpu").manual_seed(0))
+    >>> torch.fft.fft(scrambled).abs().round(decimals=5).tolist()  # all amplitudes are still 1
+    [[1.0, 1.0, 1.0, 1.0]]
     """
     channels, *grid = shape if len(shape) > 1 else (1, *shape)
     axes = tuple(range(-len(grid), 0))
@@ -131,6 +140,11 @@ def shuffled_pixels(rows: Tensor, shape: tuple[int, ...], generator: torch.Gener
 
     Returns:
         Gradients (samples, D).
+
+    >>> rows = torch.tensor([[1.0, 2.0, 3.0, 10.0, 20.0, 30.0]], device="cpu")  # two channels
+    >>> shuffled = shuffled_pixels(rows, (2, 3), torch.Generator("cpu").manual_seed(0)).view(2, 3)
+    >>> torch.equal(shuffled[1], 10 * shuffled[0]), sorted(shuffled[0].tolist())
+    (True, [1.0, 2.0, 3.0])
     """
     channels = shape[0] if len(shape) > 1 else 1
     pixels = rows.reshape(len(rows), channels, -1)

@@ -69,6 +69,12 @@ def gram_matrices(
 
     Returns:
         Matrices (n C, m C) by layer.
+
+    >>> inputs = torch.tensor([[1.0], [2.0]], device="cpu")
+    >>> rest = {"whole": True, "parameters": None, "batch": None, "memory": None}
+    >>> gram_matrices(nn.Linear(1, 1, bias=False), inputs, None, **rest)[""]
+    tensor([[1., 2.],
+            [2., 4.]])
     """
     outputs = FlatOutputs(network, parameters)
     refuse_many_outputs(Outputs(network, parameters), inputs)
@@ -113,6 +119,11 @@ class KernelLayers:
     Args:
         outputs: The network as a function of the parameters that count.
         inputs: Some samples, on which layers are tried.
+
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))
+    >>> layers = KernelLayers(Outputs(network, None), torch.ones(4, 2, device="cpu"))
+    >>> layers.routes()
+    {'0': 'inputs and errors', '1': 'gradients of samples'}
     """
 
     def __init__(self, outputs: Outputs, inputs: Tensor) -> None:

@@ -41,6 +41,14 @@ class Factored:
     """A linear layer on a batch, by its inputs and errors.
 
     Gradients in its weights are sum_t errors x inputs, in its bias sum_t errors.
+
+    >>> inputs = torch.full((1, 1, 3), 2.0, device="cpu")
+    >>> errors = torch.ones(1, 1, 1, 4, device="cpu")
+    >>> total = torch.zeros(1, 1, 1, 1, device="cpu")
+    >>> layer = Factored(inputs, errors, weight=True, bias=True)
+    >>> layer.add_gram(total, layer)
+    >>> float(total)  # (h . h + 1) (delta . delta) = (12 + 1) 4
+    52.0
     """
 
     inputs: Tensor  # (n, t, d)
@@ -192,6 +200,11 @@ class TangentFeatures:
         network: A network that does not mix samples.
         sample: A few inputs, on which each layer's gradient is compared with autograd's.
         parameters: Patterns of the parameters that count; None is all.
+
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))
+    >>> features = TangentFeatures(network, torch.ones(2, 2, device="cpu"))
+    >>> features.layers, features.others
+    (('0',), ['1.weight', '1.bias'])
     """
 
     def __init__(

@@ -41,6 +41,11 @@ class LayerPass:
     Args:
         outputs: What the network gives, with its graph.
         uses: By layer, in the order of its uses.
+
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    >>> one = layer_pass(Outputs(network, None), torch.ones(5, 2, device="cpu"), {"0": network[0]})
+    >>> [error.shape for error in one.errors(torch.ones(5, 3, device="cpu"))["0"]]
+    [torch.Size([5, 3])]
     """
 
     def __init__(self, outputs: Tensor, uses: Mapping[str, Sequence[Use]]) -> None:
@@ -109,6 +114,11 @@ def layer_pass(
 
     Returns:
         The pass; its graph leads to the outputs of layers, never to parameters.
+
+    >>> linear = nn.Linear(2, 3)
+    >>> one = layer_pass(Outputs(linear, None), torch.ones(5, 2, device="cpu"), {"": linear})
+    >>> one.layers, one.inputs("")[0].shape
+    ([''], torch.Size([5, 2]))
     """
     count = len(inputs)
     uses: dict[str, list[Use]] = {}
@@ -145,6 +155,10 @@ def seen_at_positions(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
     Args:
         module: The layer.
         inputs: What it was given, use by use.
+
+    >>> twice = [torch.ones(5, 2, device="cpu"), torch.zeros(5, 2, device="cpu")]
+    >>> seen_at_positions(nn.Linear(2, 3), twice).shape
+    torch.Size([5, 2, 2])
     """
     seen = [input_positions(module, given) for given in inputs]
     return torch.cat(seen, dim=1)
@@ -162,6 +176,10 @@ def errors_at_positions(
 
     Returns:
         The errors, zero where a use reaches no output.
+
+    >>> given, error = torch.ones(5, 2, device="cpu"), torch.ones(5, 3, device="cpu")
+    >>> errors_at_positions(nn.Linear(2, 3), [given, given], [error, None]).sum((0, 2))
+    tensor([15.,  0.])
     """
     units = len(weight_matrix(module))
     layer_errors = []

@@ -44,7 +44,11 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def is_transposed(module: nn.Module) -> bool:
-    """Whether a linear layer holds its weights as (inputs, outputs): GPT-2's `Conv1D`."""
+    """Whether a linear layer holds its weights as (inputs, outputs): GPT-2's `Conv1D`.
+
+    >>> is_transposed(nn.Linear(2, 3))
+    False
+    """
     kind = type(module)
     return (kind.__module__, kind.__name__) in _TRANSPOSED
 
@@ -61,7 +65,12 @@ def weight_matrix(module: nn.Module) -> Tensor:
 
 
 def takes_batch(module: nn.Module, inputs: Tensor) -> bool:
-    """Whether inputs have an axis of samples; torch's convolutions also take a single image."""
+    """Whether inputs have an axis of samples; torch's convolutions also take a single image.
+
+    >>> image = torch.ones(3, 8, 8, device="cpu")
+    >>> takes_batch(nn.Conv2d(3, 4, 3), image), takes_batch(nn.Conv2d(3, 4, 3), image[None])
+    (False, True)
+    """
     if isinstance(module, nn.Conv2d):
         return inputs.ndim == 4
     if isinstance(module, nn.Conv1d):
@@ -97,7 +106,12 @@ def input_positions(module: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def error_positions(module: nn.Module, errors: Tensor) -> Tensor:
-    """Errors of a layer position by position, (n, k, positions, outputs), of (n, k, *output)."""
+    """Errors of a layer position by position, (n, k, positions, outputs), of (n, k, *output).
+
+    >>> errors = torch.ones(5, 2, 4, 6, 6, device="cpu")  # of four channels, for two outputs
+    >>> error_positions(nn.Conv2d(3, 4, 3), errors).shape
+    torch.Size([5, 2, 36, 4])
+    """
     if not isinstance(module, nn.Conv1d | nn.Conv2d):
         count, several = errors.shape[:2]
         units = errors.shape[-1]
@@ -114,6 +128,13 @@ def watched(layers: Mapping[str, nn.Module], see: See) -> Iterator[None]:
         layers: Modules by name.
         see: Called after each use of a layer with a positional argument; what it returns goes on
             through the network.
+
+    >>> network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    >>> layers = dict(network.named_children())
+    >>> with watched(layers, lambda name, given, made: print(name, given.shape[1]) or made):
+    ...     outputs = network(torch.ones(5, 2, device="cpu"))
+    0 2
+    1 3
     """
 
     def hook(name: str) -> Callable[..., Tensor]:
@@ -146,6 +167,10 @@ def is_gradient(computed: Tensor, exact: Tensor, *, terms: Tensor | None = None)
 
     Returns:
         Whether they agree.
+
+    >>> exact = torch.tensor([1.0, 2.0], device="cpu")
+    >>> is_gradient(exact * (1 + 1e-6), exact), is_gradient(exact + 1, exact)
+    (True, False)
     """
     away = (computed - exact).norm()
     allowed = agreement(_AGREEMENT) * exact.norm() + _EMPTY

@@ -32,7 +32,13 @@ _DEPENDENT = 1e-10  # the same in a block, where it is seen by its singular valu
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Pairs in their order: descending, by absolute value or by value."""
+    """Pairs in their order: descending, by absolute value or by value.
+
+    >>> from penchant_numerics.linear_algebra import Dense
+    >>> pairs = leading_pairs(Dense(torch.diag(torch.tensor([1.0, 3.0, 2.0], device="cpu"))), 2)
+    >>> pairs.values.tolist(), pairs.converged.tolist(), pairs.products
+    ([3.0, 2.0], [True, True], 0)
+    """
 
     values: Tensor  # (count,), Rayleigh quotients
     vectors: Tensor  # (size, count), orthonormal columns

@@ -37,7 +37,16 @@ _TINY = 1e-300  # keeps a sum of weights that is zero from being divided by
 
 @dataclass(frozen=True)
 class Quadrature:
-    """Nodes and weights of a spectral measure: a list a start vector, weights that sum to one."""
+    """Nodes and weights of a spectral measure: a list a start vector, weights that sum to one.
+
+    Reference: Golub and Meurant, Matrices, Moments and Quadrature, 2010.
+
+    >>> from penchant_numerics.linear_algebra import Dense
+    >>> A = Dense(torch.diag(torch.tensor([1.0, 2.0, 6.0], device="cpu", dtype=torch.float64)))
+    >>> measure = quadrature(A, steps=3, generator=torch.Generator("cpu").manual_seed(0))
+    >>> measure.nodes[0].round(decimals=6).tolist(), measure.count(above=1.5)
+    ([1.0, 2.0, 6.0], 2)
+    """
 
     nodes: tuple[Tensor, ...]  # per start vector (m,)
     weights: tuple[Tensor, ...]

@@ -35,7 +35,14 @@ Estimate = TraceEstimate  # the older name
 
 @dataclass(frozen=True)
 class Factor:
-    """V of an operator V V^T, matrix-free, on rows: from sample space R^samples to R^size, back."""
+    """V of an operator V V^T, matrix-free, on rows: from sample space R^samples to R^size, back.
+
+    >>> V = torch.tensor([[1.0], [2.0]], device="cpu")
+    >>> apply, adjoint = lambda u: u @ V.T, lambda v: v @ V
+    >>> like = {"device": V.device, "dtype": V.dtype}
+    >>> Factor(size=2, samples=1, apply=apply, adjoint=adjoint, **like).gram().dense().tolist()
+    [[5.0]]
+    """
 
     size: int
     samples: int

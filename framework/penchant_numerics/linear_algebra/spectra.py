@@ -27,7 +27,11 @@ _TAIL = 6.0  # widths of a bump between the outermost node and the end of the gr
 
 
 class Gap(NamedTuple):
-    """A gap in a descending spectrum."""
+    """A gap in a descending spectrum.
+
+    >>> largest_gap(torch.tensor([9.0, 8.0, 1.0, 0.9], device="cpu"), first=1, last=3).position
+    2
+    """
 
     position: int  # eigenvalues in front of it
     ratio: float  # of the eigenvalues on its two sides
@@ -138,6 +142,12 @@ def share_in_span(values: Tensor, vectors: Tensor, rows: Tensor, products: Tenso
 
     Returns:
         The mean squared length of the k unit vectors x projected on the span: 0 to 1.
+
+    >>> K = torch.diag(torch.tensor([4.0, 1.0, 0.0], device="cpu", dtype=torch.float64))
+    >>> u = torch.tensor([[1.0, 0.0, 0.0]], device="cpu", dtype=torch.float64)
+    >>> values, vectors = torch.tensor([4.0, 1.0], device="cpu").double(), K[:2].sign()
+    >>> share_in_span(values, vectors, u, u @ K @ u.T)  # the first of two eigenvectors, no more
+    0.5
     """
     # an orthonormal basis of the span; dependent rows leave lengths of rounding
     lengths, axes = torch.linalg.eigh(products)
@@ -189,6 +199,19 @@ def log_densities(
 
     Returns:
         The densities by name, all with the same grid.
+
+    >>> from penchant_numerics.linear_algebra import Dense, quadrature
+    >>> eigenvalues = torch.logspace(-3, 0, 20, device="cpu", dtype=torch.float64)
+    >>> draw = torch.Generator("cpu").manual_seed(0)
+    >>> measures = {
+    ...     name: quadrature(Dense(scale * eigenvalues.diag()), steps=10, generator=draw)
+    ...     for name, scale in {"G": 1.0, "10 G": 10.0}.items()
+    ... }
+    >>> densities = log_densities(measures)
+    >>> torch.equal(densities["G"].grid, densities["10 G"].grid)
+    True
+    >>> [round(each.mass(), 4) for each in densities.values()]
+    [1.0, 1.0]
     """
 
     def density(measure: Quadrature, grid: Tensor | None = None) -> Density:
@@ -322,6 +345,13 @@ def common_log_grid(
 
     Returns:
         The grid; `LogGrid.density` gives each spectrum on it.
+
+    >>> from penchant_numerics.linear_algebra import Dense, quadrature
+    >>> A = Dense(torch.logspace(-3, 0, 20, device="cpu", dtype=torch.float64).diag())
+    >>> measure = quadrature(A, steps=10, generator=torch.Generator("cpu").manual_seed(0))
+    >>> grid = common_log_grid([measure], floor=1e-4, points=64, steps=10)
+    >>> len(grid.centres), bool(grid.centres[0] < -4), bool(grid.centres[-1] > 0)
+    (64, True, True)
     """
     largest = [_largest(measure) for measure in measures]
     smallest = floor * (largest[0] or 1.0)

@@ -32,6 +32,11 @@ class Density:
     """A density on a uniform grid.
 
     It is one of the eigenvalue or, with `log`, of log(|eigenvalue| + epsilon).
+
+    >>> grid = torch.linspace(0, 1, 5, device="cpu")
+    >>> density = Density(grid, torch.ones(5), None, width=0.1, variant="full", starts=1)
+    >>> density.spacing, density.mass(high=0.6)
+    (0.25, 0.75)
     """
 
     grid: Tensor  # (points,), double precision, on the CPU
@@ -116,6 +121,13 @@ def log_density(
 
     Returns:
         The density on the grid, in the natural logarithm.
+
+    >>> from penchant_numerics.linear_algebra import Dense, quadrature
+    >>> A = Dense(torch.logspace(-4, 0, 50, device="cpu", dtype=torch.float64).diag())
+    >>> measure = quadrature(A, steps=30, generator=torch.Generator("cpu").manual_seed(0))
+    >>> density = log_density(measure, epsilon=1e-6)
+    >>> density.log, round(density.mass(), 4)
+    (True, 1.0)
     """
     if epsilon <= 0:
         raise Refusal(f"epsilon must be positive, found {epsilon}")

@@ -39,6 +39,11 @@ class Learner(NamedTuple):
         keys: Tell its training from others; the order of samples comes from them.
         test: What a sweep of learning rates is judged on.
         step: Steps it has made.
+
+    >>> samples = Samples(torch.ones(3, 2, device="cpu"), torch.zeros(3, device="cpu").long())
+    >>> learner = Learner(nn.Linear(2, 2), samples, keys=("first", 0))
+    >>> learner.step, learner._replace(step=10).step
+    (0, 10)
     """
 
     network: nn.Module

@@ -43,6 +43,11 @@ class Ensemble:
         module: A network of the architecture; its own parameters are not used.
         state: Parameters and buffers by name, (networks, *shape).
         sampler: How they were sampled, `replayed` or `constructed`.
+
+    >>> weights = {"weight": torch.tensor([[[1.0]], [[2.0]]], device="cpu")}  # two networks
+    >>> networks = Ensemble(nn.Linear(1, 1, bias=False), weights, "constructed")
+    >>> networks.map(lambda network, x: network(x), torch.tensor([[3.0]], device="cpu")).flatten()
+    tensor([3., 6.])
     """
 
     def __init__(self, module: nn.Module, state: State, sampler: str) -> None:
@@ -138,6 +143,9 @@ def state_of(module: nn.Module) -> State:
     """Parameters and buffers of a module by name, without their graph.
 
     Shared ones are there once; buffers that a checkpoint leaves out are there too.
+
+    >>> list(state_of(nn.BatchNorm1d(2)))
+    ['weight', 'bias', 'running_mean', 'running_var', 'num_batches_tracked']
     """
     state = {}
     for name, parameter in module.named_parameters():
@@ -165,6 +173,16 @@ def draw(
 
     Returns:
         The ensemble; its `sampler` says how it was sampled.
+
+    >>> class Lines:
+    ...     def seed_of(self, index):
+    ...         return index
+    ...
+    ...     def build(self, seed):
+    ...         return constructed(lambda: nn.Linear(2, 1), seed)
+    >>> ensemble = draw(Lines(), [0, 7])
+    >>> torch.equal(ensemble.state["weight"][1], Lines().build(7).weight)
+    True
     """
     seeds = [architecture.seed_of(index) for index in indices]
     known = _known(architecture, seeds[0])
@@ -204,6 +222,15 @@ def draw_ahead(
 
     Yields:
         The ensembles, in the order of blocks.
+
+    >>> class Lines:
+    ...     def seed_of(self, index):
+    ...         return index
+    ...
+    ...     def build(self, seed):
+    ...         return constructed(lambda: nn.Linear(2, 1), seed)
+    >>> [len(ensemble) for ensemble in draw_ahead(Lines(), [[0, 1], [2]])]
+    [2, 1]
     """
     if not _drawing.get().ahead:
         for block in blocks:
@@ -259,6 +286,15 @@ def parameter_count(architecture: Drawable, index: int = 0) -> int:
     Args:
         architecture: What is sampled from.
         index: The network that is built where none was built before.
+
+    >>> class Lines:
+    ...     def seed_of(self, index):
+    ...         return index
+    ...
+    ...     def build(self, seed):
+    ...         return constructed(lambda: nn.Linear(2, 1), seed)
+    >>> parameter_count(Lines())
+    3
     """
     seed = architecture.seed_of(index)
     known = _known(architecture, seed)

@@ -36,6 +36,14 @@ class OneByOne:
         recipe: How all are trained.
         seeds: What the order of samples of each comes from.
         limit: Every parameter is clamped to [-limit, limit] after every step; None leaves them.
+
+    >>> from penchant import Training
+    >>> samples = Samples(torch.eye(2, device="cpu"), torch.tensor([0, 1], device="cpu"))
+    >>> networks = [nn.Linear(2, 2), nn.Linear(2, 2)]
+    >>> training = OneByOne(networks, [samples, samples], Training(steps=5), seeds=[0, 1])
+    >>> training.run()
+    >>> training.steps
+    [5, 5]
     """
 
     def __init__(
@@ -122,6 +130,13 @@ def stack_trainings(
 
     Returns:
         A training that has not begun.
+
+    >>> from penchant import Training
+    >>> samples = Samples(torch.eye(2, device="cpu"), torch.tensor([0, 1], device="cpu"))
+    >>> networks = [nn.Linear(2, 2), nn.Linear(2, 2)]
+    >>> training = stack_trainings(networks, [samples] * 2, Training(steps=5), seeds=[0, 1])
+    >>> type(training).__name__  # on a CPU
+    'OneByOne'
     """
     # a function of options and device type only: numbers must not depend on what is free
     most = group_size(samples[0].inputs.device)
@@ -132,7 +147,11 @@ def stack_trainings(
 
 
 def group_size(device: torch.device) -> int:
-    """Networks per shard: one on a CPU, where shards spread over cores, and many on a GPU."""
+    """Networks per shard: one on a CPU, where shards spread over cores, and many on a GPU.
+
+    >>> group_size(torch.device("cpu")), group_size(torch.device("cuda"))
+    (1, 32)
+    """
     if device.type == "cpu":
         return 1
     return STACKED

@@ -53,6 +53,14 @@ class Stacked:
         recipe: How all are trained.
         seeds: What the order of samples of each comes from.
         limit: Every parameter is clamped to [-limit, limit] after every step; None leaves them.
+
+    >>> from penchant import Training
+    >>> samples = Samples(torch.eye(2, device="cpu"), torch.tensor([0, 1], device="cpu"))
+    >>> networks = [nn.Linear(2, 2), nn.Linear(2, 2)]
+    >>> training = Stacked(networks, [samples, samples], Training(steps=5), seeds=[0, 1])
+    >>> training.run()
+    >>> training.steps
+    [5, 5]
     """
 
     def __init__(

@@ -87,9 +87,12 @@ class Trainer:
         recipe: How.
         seed: What the order of samples, and what layers draw, come from.
 
-    >>> recipe = penchant.Training(epochs=3)                       # doctest: +SKIP
-    >>> trainer = Trainer(network, samples, recipe, seed=0)        # doctest: +SKIP
-    >>> trainer.run()                                              # doctest: +SKIP
+    >>> from penchant import Training
+    >>> samples = Samples(torch.eye(2, device="cpu"), torch.tensor([0, 1], device="cpu"))
+    >>> trainer = Trainer(nn.Linear(2, 2), samples, Training(steps=200, batch=0), seed=0)
+    >>> trainer.run()
+    >>> trainer.step, evaluate(trainer.network, samples)[1]  # all steps, and the accuracy
+    (200, 1.0)
     """
 
     def __init__(self, network: nn.Module, samples: Samples, recipe: Recipe, *, seed: int) -> None:
