@@ -28,13 +28,19 @@ def transform(vectors, shape):
     return torch.fft.fftn(vectors.reshape(-1, *shape), dim=tuple(range(1, len(shape) + 1)))
 
 
+def real_basis(shape, **like):
+    """An orthonormal basis of R^D: the cosines, then the sines."""
+    families = (fourier.cosine_family, fourier.sine_family)
+    return torch.cat([family(shape, **like).vectors for family in families])
+
+
 def random_values(*shape):
     return torch.randn(*shape, generator=torch.Generator(device="cpu").manual_seed(0), **CPU)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_basis_is_orthonormal_and_complete(shape):
-    vectors = fourier.real_basis(shape, **CPU).vectors
+    vectors = real_basis(shape, **CPU)
     points = math.prod(shape)
     assert vectors.shape == (points, points)
     torch.testing.assert_close(vectors @ vectors.T, torch.eye(points, **CPU), atol=1e-13, rtol=0)
@@ -123,8 +129,8 @@ def test_a_frequency_with_too_few_components_is_the_one_that_is_named():
 
 
 def test_single_precision_is_as_good_as_its_rounding():
-    exact = fourier.real_basis((64,), **CPU).vectors
-    single = fourier.real_basis((64,), device="cpu", dtype=torch.float32).vectors
+    exact = real_basis((64,), **CPU)
+    single = real_basis((64,), device="cpu", dtype=torch.float32)
     assert single.dtype == torch.float32
     assert (single.double() - exact).abs().max() < 1e-7
 
@@ -196,8 +202,9 @@ def test_everything_stays_on_its_device(device, request):
     if device == "cuda":
         device = request.getfixturevalue("gpu")
     with testing.strict_devices():
-        waves = fourier.real_basis((4, 6), device=device, dtype=torch.float32)
+        waves = fourier.cosine_family((4, 6), device=device, dtype=torch.float32)
+        sines = fourier.sine_family((4, 6), device=device, dtype=torch.float32)
         found = fourier.amplitudes(waves.vectors.reshape(-1, 4, 6), waves.frequencies)
         filled, mirrored = fourier.layout(found[0], waves.frequencies, (4, 6))
-    assert all(each.device.type == device for each in (*waves, found, filled, mirrored))
+    assert all(each.device.type == device for each in (*waves, *sines, found, filled, mirrored))
     assert found.dtype == filled.dtype == torch.float32

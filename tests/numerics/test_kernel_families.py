@@ -5,8 +5,9 @@ import warnings
 import penchant
 import pytest
 import torch
+from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import tangent_kernel
-from penchant_numerics.layers.tangent_kernels import layer_routes
+from penchant_numerics.layers.kernel_blocks import KernelLayers
 from torch import nn
 from torch.func import functional_call, jacrev
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -164,7 +165,7 @@ def test_kernel_of_a_family_of_timm_is_that_of_the_dense_jacobian(name):
         # Swin folds windows into the batch, and the kernel says so
         warnings.filterwarnings("ignore", message="gradients of .* are taken sample by sample")
         check(network, x)
-    routes = layer_routes(network, x)
+    routes = KernelLayers(Outputs(network, None), x).routes()
     assert "inputs and errors" in routes.values()
 
 

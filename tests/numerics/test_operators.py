@@ -4,8 +4,9 @@
 import numpy as np
 import pytest
 import torch
+from low_rank import LowRank
 from penchant_numerics.linear_algebra import Dense, Restricted, operators
-from penchant_numerics.linear_algebra.operators import LowRank, Sum
+from penchant_numerics.linear_algebra.operators import Sum
 from scipy.sparse.linalg import eigsh
 
 

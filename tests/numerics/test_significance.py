@@ -59,14 +59,6 @@ def test_p_values_of_counts_are_those_of_shares_of_very_many():
         assert statistics.count_p_value(count, 10.0) == pytest.approx(many, rel=1e-3)
 
 
-def test_p_values_of_correlations_are_those_of_fisher():
-    # the standard error of n normal pairs is (1 - r^2) / sqrt(n)
-    p = statistics.correlation_p_value(0.97, 0.9, (1 - 0.97**2) / 10)
-    assert p == pytest.approx(2 * stats.norm.sf(10 * (np.arctanh(0.97) - np.arctanh(0.9))))
-    with pytest.raises(ValueError, match="between -1 and 1, found 1.0"):
-        statistics.correlation_p_value(1.0, 0.5, 0.1)
-
-
 def test_beyond_all_draws_their_tail_says_how_far():
     draws = np.random.default_rng(0).normal(size=999)
     assert statistics.draws_p_value(2.0, draws) > 0.01

@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from low_rank import LowRank
 from penchant_numerics.curvature import GaussNewton
 from penchant_numerics.linear_algebra import (
     Dense,
@@ -12,7 +13,6 @@ from penchant_numerics.linear_algebra import (
     quadrature,
 )
 from penchant_numerics.linear_algebra.lanczos import lanczos
-from penchant_numerics.linear_algebra.operators import LowRank
 from penchant_numerics.linear_algebra.spectral_density import spectral_density
 from torch import nn
 

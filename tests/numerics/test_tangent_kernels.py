@@ -9,8 +9,9 @@ from penchant_numerics.curvature import GaussNewton, gauss_newton_spectrum
 from penchant_numerics.curvature.sample_traces import sample_traces
 from penchant_numerics.device import LiveBytes
 from penchant_numerics.device.vectorisation import NotVectorisedWarning
+from penchant_numerics.jacobians import Outputs
 from penchant_numerics.layers import layer_kernels, tangent_kernel
-from penchant_numerics.layers.tangent_kernels import layer_routes
+from penchant_numerics.layers.kernel_blocks import KernelLayers
 from torch import nn
 from torch.func import functional_call, jacrev
 
@@ -247,7 +248,7 @@ def test_layers_whose_first_axis_is_not_the_sample_go_by_gradients_and_it_is_sai
         with pytest.warns(UserWarning, match=f"gradients of {layer}.* are taken sample by sample"):
             K = tangent_kernel(network, x[:samples])
         close(K, J[: 3 * samples] @ J[: 3 * samples].T)
-    routes = layer_routes(network, x)
+    routes = KernelLayers(Outputs(network, None), x).routes()
     assert routes[layer] == "gradients of samples, because its first axis is not the sample"
     assert routes["head"] == "inputs and errors"
 
@@ -310,7 +311,7 @@ def test_kernel_and_metric_share_their_spectrum():
 )
 def test_layers_go_by_factors_where_their_gradient_is_that_of_their_factors(name, factored):
     network, x = build(name)
-    routes = layer_routes(network, x)
+    routes = KernelLayers(Outputs(network, None), x).routes()
     assert {layer for layer, route in routes.items() if route == "inputs and errors"} == factored
 
 

@@ -178,21 +178,6 @@ def random_orders(count, random):
     return Quantity(**found.fields(), over="pairs").null_p_value
 
 
-def near_one(true, count, random):
-    """A correlation against its known value, with the error of a jackknife."""
-    x = random.normal(size=count)
-    y = true * x + math.sqrt(1 - true**2) * random.normal(size=count)
-    # all correlations with one pair left out, from sums
-    pairs = np.stack([x, y, x * x, y * y, x * y])
-    sums = np.concatenate([pairs.sum(1, keepdims=True), pairs.sum(1, keepdims=True) - pairs], 1)
-    sums /= np.array([count, *[count - 1] * count])
-    mx, my, xx, yy, xy = sums
-    whole, *without = (xy - mx * my) / np.sqrt((xx - mx**2) * (yy - my**2))
-    stderr = statistics.jackknife(without)
-    p = statistics.correlation_p_value(whole, true, stderr, count - 2)
-    return Quantity(whole, stderr=stderr, df=count - 2, null=true, p=p).null_p_value
-
-
 # ---- shares and counts: every outcome
 
 
@@ -386,8 +371,6 @@ def _drawn():
             simulations=2000,
             fast=200,
         )
-    for true, count in itertools.product((0.5, 0.9, 0.99), (10, 50)):
-        yield _kind(f"correlation of {true}", f"{count}", near_one, true, count, simulations=10_000)
 
 
 def _discrete():

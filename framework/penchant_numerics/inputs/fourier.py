@@ -200,29 +200,6 @@ def sine_family(shape: Sequence[int], *, device: torch.device | str, dtype: torc
     return _waves(torch.sin, frequencies, shape, device=device, dtype=dtype)
 
 
-def real_basis(shape: Sequence[int], *, device: torch.device | str, dtype: torch.dtype) -> Waves:
-    """A complete orthonormal basis of R^D: the cosines, then the sines.
-
-    Args:
-        shape: The grid.
-        device: Where it is made.
-        dtype: Its precision.
-
-    Returns:
-        Frequencies, those of sines a second time, and D unit vectors.
-
-    >>> vectors = real_basis((2, 3), device="cpu", dtype=torch.float64).vectors
-    >>> torch.allclose(vectors @ vectors.T, torch.eye(6, device="cpu", dtype=torch.float64))
-    True
-    """
-    cosines = cosine_family(shape, device=device, dtype=dtype)
-    sines = sine_family(shape, device=device, dtype=dtype)
-    return Waves(
-        torch.cat([cosines.frequencies, sines.frequencies]),
-        torch.cat([cosines.vectors, sines.vectors]),
-    )
-
-
 def _waves(
     wave: Callable[[Tensor], Tensor],
     frequencies: Sequence[Sequence[int]],

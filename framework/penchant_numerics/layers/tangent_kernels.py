@@ -16,8 +16,7 @@ ratios); the Gauss-Newton matrix's own Gram matrix in `gauss_newton_gram`. All a
 
 from collections.abc import Sequence
 
-from penchant_numerics.jacobians import Outputs, floating_inputs
-from penchant_numerics.layers.kernel_blocks import KernelLayers, gram_matrices
+from penchant_numerics.layers.kernel_blocks import gram_matrices
 from torch import Tensor, nn
 
 
@@ -86,22 +85,3 @@ def layer_kernels(
     return gram_matrices(
         network, inputs, other, whole=False, parameters=parameters, batch=batch, memory=memory
     )
-
-
-def layer_routes(
-    network: nn.Module, inputs: Tensor, *, parameters: str | Sequence[str] | None = None
-) -> dict[str, str]:
-    """How each layer's kernel is computed, for a result's conventions.
-
-    Args:
-        network: A network with outputs (samples, C), in evaluation mode.
-        inputs: Some samples (n, ...).
-        parameters: Names or patterns of parameters; all by default.
-
-    Returns:
-        `inputs and errors`, or `gradients of samples` with the reason where a linear layer has it,
-        by the name of the layer.
-    """
-    outputs = Outputs(network, parameters)
-    with floating_inputs(network, inputs, outputs.layout.dtype) as floating:
-        return KernelLayers(outputs, floating).routes()

@@ -20,10 +20,10 @@ from penchant_numerics.linear_algebra.lanczos_quadrature import (
 from penchant_numerics.linear_algebra.operators import (
     Applied,
     Dense,
-    Estimate,
     Factor,
     Operator,
     Restricted,
+    TraceEstimate,
 )
 from penchant_numerics.linear_algebra.spectra import (
     Gap,
@@ -45,12 +45,12 @@ __all__ = [
     "Dense",
     "Density",
     "Eigenpairs",
-    "Estimate",
     "Factor",
     "Gap",
     "Operator",
     "Quadrature",
     "Restricted",
+    "TraceEstimate",
     "block_krylov_pairs",
     "common_log_grid",
     "definite_signs",

@@ -30,9 +30,6 @@ class TraceEstimate(NamedTuple):
     samples: int
 
 
-Estimate = TraceEstimate  # the older name
-
-
 @dataclass(frozen=True)
 class Factor:
     """V of an operator V V^T, matrix-free, on rows: from sample space R^samples to R^size, back.
@@ -116,8 +113,6 @@ class Operator:
         self._check(rows, (count, self.size))
         given = rows.to(self.dtype).detach()
         return self._rows(given.contiguous())
-
-    rows = multiply_rows  # the older name
 
     def _rows(self, rows: Tensor) -> Tensor:
         """The product with rows (k, size) that are contiguous and have no graph."""
@@ -318,48 +313,6 @@ class Dense(Operator):
         wide = accumulation_dtype(self.device)
         diagonal = self.matrix.diagonal().to(wide)
         return float(diagonal.sum())
-
-
-class LowRank(Operator):
-    """V diag(weights) V^T for columns V (size, r); without weights V V^T.
-
-    >>> V = torch.tensor([[1.0], [2.0]], device="cpu")
-    >>> LowRank(V).dense().tolist()
-    [[1.0, 2.0], [2.0, 4.0]]
-    """
-
-    def __init__(self, V: Tensor, weights: Tensor | None = None) -> None:
-        super().__init__(len(V), device=V.device, dtype=V.dtype)
-        self.V = V
-        self.weights = weights
-
-    def _rows(self, rows: Tensor) -> Tensor:
-        inner = rows @ self.V  # (k, r)
-        if self.weights is not None:
-            inner = inner * self.weights
-        return inner @ self.V.T
-
-    def factor(self) -> Factor | None:
-        """V itself, where there are no weights."""
-        if self.weights is not None:
-            return None
-        return Factor(
-            size=self.size,
-            samples=self.V.shape[1],
-            apply=lambda u: u @ self.V.T,
-            adjoint=lambda v: v @ self.V,
-            device=self.device,
-            dtype=self.dtype,
-        )
-
-    def exact_trace(self) -> float:
-        """The weighted sum of the columns' squared lengths."""
-        wide = accumulation_dtype(self.device)
-        columns = self.V.to(wide)
-        squares = columns.square().sum(0)
-        if self.weights is not None:
-            squares = squares * self.weights
-        return float(squares.sum())
 
 
 class Scaled(Operator):

@@ -20,7 +20,7 @@ from penchant_numerics.device import memory
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from penchant_numerics.linear_algebra import Eigenpairs, Estimate
+    from penchant_numerics.linear_algebra import Eigenpairs, TraceEstimate
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class LayerCurvature(Protocol):
     def dense(self) -> Tensor:
         """The matrix (size, size); for small operators."""
 
-    def trace(self, *, generator: torch.Generator | None = None) -> Estimate:
+    def trace(self, *, generator: torch.Generator | None = None) -> TraceEstimate:
         """The trace with its standard error, 0 where it is exact."""
 
     # ---- inner products: distances follow from them, never from matrices

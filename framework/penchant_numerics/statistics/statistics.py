@@ -654,36 +654,6 @@ def _mid_p_value(seen: int, chances: Array) -> float:
     return float(min(less + alike / 2, 1.0))
 
 
-def correlation_p_value(value: float, null: float, stderr: float, df: float | None = None) -> float:
-    """The two-sided p-value of a correlation whose null is not zero, such as one near 1.
-
-    Correlations near 1 are skewed: three standard errors from a null of 0.99 occur by chance in up
-    to 7 % of cases. Differences of atanh are nearly normal; the standard error is carried over to
-    first order.
-
-    Args:
-        value: A correlation or cosine between -1 and 1.
-        null: Its value without an effect, between -1 and 1.
-        stderr: Standard error of `value`, such as a jackknife gives.
-        df: Degrees of freedom of `stderr`, two less than there are pairs; None where it is as
-            good as known.
-
-    Returns:
-        The p-value.
-
-    Reference: Fisher, On the probable error of a coefficient of correlation, 1921.
-
-    >>> round(correlation_p_value(0.97, 0.90, 0.01), 5)
-    0.00025
-    """
-    if abs(value) >= 1 or abs(null) >= 1:
-        raise Refusal(f"expected correlations between -1 and 1, found {value} and {null}")
-    difference = math.atanh(value) - math.atanh(null)
-    p = significance.p_value(difference, stderr / (1 - value**2), df)
-    assert p is not None  # the error is known
-    return p
-
-
 def permutation_null(
     statistic: Callable[[Tensor], Any],
     values: Tensor,

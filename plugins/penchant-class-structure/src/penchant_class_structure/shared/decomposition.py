@@ -98,7 +98,7 @@ class Decomposition:
     def pair_images(self) -> Tensor:
         """K a_{c,c'} as rows (C^2, n C), in the order (c, c')."""
         rows = self.spread(self._units())
-        return self.space.gram.rows(rows)
+        return self.space.gram.multiply_rows(rows)
 
     def pair_products(self, images: Tensor | None = None) -> Tensor:
         """M (C^2, C^2): inner products of all sqrt(w_{c,c'}) g_{c,c'}, in the order (c, c').
@@ -248,7 +248,7 @@ class WithoutComponent(Operator):
         self._component_name = component
 
     def _rows(self, rows: Tensor) -> Tensor:
-        images = self.gram.rows(self._outside(rows))
+        images = self.gram.multiply_rows(self._outside(rows))
         return self._outside(images)
 
     def _outside(self, rows: Tensor) -> Tensor:
@@ -264,7 +264,7 @@ class WithoutSpan(Operator):
     def __init__(self, gram: Operator, u: Tensor) -> None:
         super().__init__(gram.size, device=gram.device, dtype=gram.dtype)
         self.gram = gram
-        images = gram.rows(u).double()  # (r, n C), u K
+        images = gram.multiply_rows(u).double()  # (r, n C), u K
         values, vectors = torch.linalg.eigh(u.double() @ images.T)
 
         # rows may be dependent: directions of no length are none
@@ -275,7 +275,7 @@ class WithoutSpan(Operator):
         self._root = root.to(gram.dtype)  # R^T R is what is taken away
 
     def _rows(self, rows: Tensor) -> Tensor:
-        images = self.gram.rows(rows)
+        images = self.gram.multiply_rows(rows)
         taken = (rows @ self._root.T) @ self._root
         left: Tensor = images - taken
         return left

@@ -60,7 +60,7 @@ class SampleSpace:
     def inner(self, rows: Tensor) -> Tensor:
         """U K u^T (k, k), in double precision, on the CPU, for rows u (k, n C)."""
         if self.factor is None:
-            return (rows @ self.gram.rows(rows).T).double().cpu()
+            return (rows @ self.gram.multiply_rows(rows).T).double().cpu()
 
         # V u itself, in parameter space
         given = rows.to(self.gram.dtype)
@@ -70,7 +70,7 @@ class SampleSpace:
             return inner_products(made, made)
 
         # and back, where not all of them fit
-        images = torch.cat([self.gram.rows(chunk) for chunk in given.split(width)])
+        images = torch.cat([self.gram.multiply_rows(chunk) for chunk in given.split(width)])
         return (given.double() @ images.double().T).cpu()
 
     def select(self, chosen: Tensor) -> SampleSpace:

@@ -251,23 +251,6 @@ def bend(function: PiecewiseLinear) -> Tensor:
     return inside + where_ends_meet
 
 
-def aliasing_bound(function: PiecewiseLinear, samples: int) -> float:
-    """How far the DFT of `samples` samples may be from the transform, |n| <= samples / 2.
-
-    DFT_n / samples times the length adds the transforms at n + m samples; with equal ends and
-    |f~(k)| <= bend / k^2 their sum is at most this.
-    """
-    first = function.knots[0]
-    last = function.knots[-1]
-    length = float(last - first)
-    nyquist = 2 * math.pi * samples / length
-
-    # 1 / k^2 summed over all k that are taken for one of these
-    aliases = (math.pi**2 - 4) / nyquist**2
-    change = float(bend(function))
-    return change * aliases
-
-
 def lipschitz(function: PiecewiseLinear) -> Tensor:
     """The exact Lipschitz constant: the largest slope."""
     return function.slopes().abs().max()
