@@ -1,5 +1,6 @@
 """What a machine must have before anything runs: a POSIX system, and a torch that is new enough."""
 
+import functools
 import importlib.metadata
 import sys
 
@@ -17,6 +18,7 @@ def check_system() -> None:
         )
 
 
+@functools.cache  # what is installed stays: to read it takes as long as a small measurement
 def check_torch() -> None:
     """Refuse a torch that is older than the kernel declares; no import is needed to know it."""
     found = Version(importlib.metadata.version("torch"))

@@ -327,7 +327,8 @@ class _Watch:
             # A worker in this very thread works now.
             with watching(self.look):
                 self.tend(len(self.left))
-            time.sleep(PAUSE)
+            if self.left:
+                time.sleep(PAUSE)
 
     def tend(self, jobs: int = 0) -> None:
         """Have a worker for every job or shard, as far as there is room; see what they do."""

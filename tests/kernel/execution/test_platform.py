@@ -10,6 +10,14 @@ from penchant import execution
 from penchant.execution.platform import check_torch
 
 
+@pytest.fixture(autouse=True)
+def _another_torch():
+    """What is installed is read once a process."""
+    check_torch.cache_clear()
+    yield
+    check_torch.cache_clear()
+
+
 def test_windows_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(penchant.Error, match="found Windows.*WSL"):
