@@ -2,7 +2,9 @@
 
 import json
 import re
+import sys
 import time
+import types
 import weakref
 
 import penchant
@@ -11,6 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant import cli
+from penchant.plugins import discovery
 from penchant_tools import doctor as doctors
 from penchant_tools import orders
 from penchant_tools.refusals import LongEnoughError, _processor_limit
@@ -19,11 +22,15 @@ from torch import nn
 
 def doctor(*arguments):
     done = CliRunner().invoke(cli.main, ["doctor", *arguments])
+    return done.exit_code, lines_of(done.output)
+
+
+def lines_of(output):
     lines = {}
-    for line in done.output.splitlines():
+    for line in output.splitlines():
         what, _, found = line[2:].partition("  ")
         lines[what.strip()] = (line[:1], found.strip())
-    return done.exit_code, lines
+    return lines
 
 
 class Once(torch.autograd.Function):
@@ -77,22 +84,44 @@ class Normed(nn.Module):
         return self.last(nn.functional.layer_norm(self.first(x), (6,)))
 
 
-@pytest.fixture(autouse=True)
-def _short_tries(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def _short_tries():
     """What a probe refuses, it refuses when it begins."""
-    monkeypatch.setattr(doctors, "LONGEST_TRY", 0.05)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctors, "LONGEST_TRY", 0.05)
+        yield
 
 
-@pytest.fixture
-def networks(monkeypatch, tmp_path):
+@pytest.fixture(scope="module")
+def networks():
     """A module that the command can import networks from."""
-    import sys
-    import types
-
     module = types.ModuleType("doctors_networks")
     for each in (OnlyOnce, Healthy, Fixed, Normed):
         setattr(module, each.__name__, each)
-    monkeypatch.setitem(sys.modules, "doctors_networks", module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "doctors_networks", module)
+        yield
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Loads these plugins beside the doctor's: it tries every probe that it finds, for seconds."""
+
+    def load(*names):
+        monkeypatch.setenv("PENCHANT_PLUGINS", ",".join(("tools", "import", *names)))
+        discovery.load.cache_clear()
+
+    yield load
+    discovery.load.cache_clear()
+
+
+FIXED = ("-a", "import:factory=doctors_networks:Fixed", "-d", f"import:factory={testing.SAMPLES}")
+
+
+@pytest.fixture(scope="module")
+def of_all_probes(networks):
+    """What the doctor prints of a fixed head of three outputs and every installed probe."""
+    return CliRunner().invoke(cli.main, ["doctor", *FIXED]).output
 
 
 def test_a_healthy_machine_is_well():
@@ -113,7 +142,8 @@ def test_a_broken_plugin_is_named_with_its_reason(install):
     assert lines["example 0.2.0"][0] == " "
 
 
-def test_a_network_without_second_derivatives_is_told(networks):
+def test_a_network_without_second_derivatives_is_told(networks, only):
+    only("class-structure", "gih")
     shape = ("--shape", "4", "--outputs", "3")
     code, lines = doctor("-a", "import:factory=doctors_networks:OnlyOnce", *shape)
     assert code == 1
@@ -127,7 +157,8 @@ def test_a_network_without_second_derivatives_is_told(networks):
     assert lines["hessian-spectrum"][1].split(maxsplit=3) == ["no", "-", "-", "it needs a dataset"]
 
 
-def test_probes_that_need_what_a_network_lacks_do_not_fit(networks):
+def test_probes_that_need_what_a_network_lacks_do_not_fit(networks, only):
+    only("class-structure", "curvature", "gih")
     data = ("-d", f"import:factory={testing.SAMPLES}")
     code, lines = doctor("-a", "import:factory=doctors_networks:OnlyOnce", *data)
     assert code == 1
@@ -144,10 +175,9 @@ def test_probes_that_need_what_a_network_lacks_do_not_fit(networks):
     assert lines["decision-plane"][1].endswith("without the dataset, which it does not take")
 
 
-def test_probes_are_asked_what_a_run_asks_them(networks):
-    """With a fixed head of three outputs: what a run refuses is refused here, with its words."""
-    data = ("-d", f"import:factory={testing.SAMPLES}")
-    _, lines = doctor("-a", "import:factory=doctors_networks:Fixed", *data)
+def test_probes_are_asked_what_a_run_asks_them(of_all_probes):
+    """What a run refuses is refused here, with its words."""
+    lines = lines_of(of_all_probes)
     assert lines[""][1].split("  ")[0] == "as it is" and "unit = 0" in lines[""][1]
     drawing = ("frequency-learning", "exact-spectrum", "manifold-accuracy", "decision-plane")
     for name in drawing:
@@ -162,7 +192,7 @@ def test_probes_are_asked_what_a_run_asks_them(networks):
     # These accept data without needing them: a trained network is measured on its data.
     assert lines["nad"][1].split()[:3] == ["no", "yes", "yes"]
     assert lines["average-geometry"][1].split()[2] == "yes"
-    given = {"frequency-learning": {"shape": (4,)}, "input-curvature": {"dataset": data[1]}}
+    given = {"frequency-learning": {"shape": (4,)}, "input-curvature": {"dataset": FIXED[3]}}
     for name, parts in given.items():
         reason = lines[name][1].split(maxsplit=3)[3]
         with pytest.raises(penchant.Error) as told:
@@ -170,17 +200,18 @@ def test_probes_are_asked_what_a_run_asks_them(networks):
         assert reason in str(told.value)
 
 
-def test_probes_that_fit_come_first_and_the_machine_only_where_it_is_ill(networks, install):
-    data = ("-d", f"import:factory={testing.SAMPLES}")
-    given = ("-a", "import:factory=doctors_networks:Fixed", *data)
-    done = CliRunner().invoke(cli.main, ["doctor", *given])
-    titles = [line for line in done.output.splitlines() if line[:1] not in (" ", "!")]
-    assert titles == ["dataset", "network", "probes"]
-    _, _, probes = done.output.partition("unit = 0")
+def test_probes_that_fit_come_first(of_all_probes):
+    _, _, probes = of_all_probes.partition("unit = 0")
     answers = [line.split()[1] for line in probes.splitlines()[1:]]
     assert answers == sorted(answers, reverse=True) and answers[0] == "yes"
+
+
+def test_the_machine_is_there_only_where_it_is_ill(of_all_probes, install, only):
+    titles = [line for line in of_all_probes.splitlines() if line[:1] not in (" ", "!")]
+    assert titles == ["dataset", "network", "probes"]
     install("broken", "raise RuntimeError('half installed')")
-    _, lines = doctor(*given)
+    only("broken")
+    _, lines = doctor(*FIXED)
     assert lines["broken 1.0"][0] == "!" and "torch" not in lines
 
 
@@ -191,7 +222,8 @@ def test_it_is_json_where_a_program_reads_it():
     assert {"what": "example 0.2.0", "text": "4 components", "well": True} in sections["plugins"]
 
 
-def test_operations_that_an_order_of_differentiation_gets_wrong_are_named(networks):
+def test_operations_that_an_order_of_differentiation_gets_wrong_are_named(networks, only):
+    only()
     # Probes take second derivatives of networks made safe, where layer norm is written out.
     _, lines = doctor("-a", "import:factory=doctors_networks:Normed", "--shape", "4")
     for order in ("forward over reverse", "reverse over forward"):
@@ -241,14 +273,16 @@ def test_orders_agree_with_finite_differences_of_the_gradient():
 
 
 @pytest.mark.parametrize("network", ["lenet:pooling=max", "mlp:widths=[256,256]"])
-def test_kinks_of_a_healthy_network_are_not_taken_for_an_illness(network):
+def test_kinks_of_a_healthy_network_are_not_taken_for_an_illness(network, only):
+    only("architectures")
     code, lines = doctor("-a", network, "--shape", "1,32,32", "--outputs", "10")
     assert code == 0
     for what in ("gradients", "second derivatives", "forward mode", "samples side by side (vmap)"):
         assert lines[what] == (" ", "works")
 
 
-def test_a_network_that_does_not_fit_the_data_is_told(networks):
+def test_a_network_that_does_not_fit_the_data_is_told(only):
+    only("architectures", "nad", "vision")
     code, lines = doctor("-a", "lenet", "-d", "digits")
     assert code == 1
     assert lines["lenet"] == ("!", "lenet needs images of at least 16 x 16, found 1 x 8 x 8")

@@ -12,7 +12,7 @@ from penchant import cli
 from penchant.experiments.experiment import build
 from penchant.experiments.typed_text import parse_component
 from penchant.plugins import discovery
-from penchant_tools import completion
+from penchant_tools import completion, doctor
 from penchant_tools.explain import explain, explanation
 from penchant_tools.formulas import plain_formulas
 
@@ -101,7 +101,8 @@ FAST = ("penchant doctor -a import:factory=penchant_testing.tiny:tiny_network",)
 
 
 @pytest.mark.parametrize("command", FAST)
-def test_some_examples_run(command):
+def test_some_examples_run(command, monkeypatch):
+    monkeypatch.setattr(doctor, "LONGEST_TRY", 0.05)  # every probe is tried
     assert command in explain("import", PLUGINS)
     done = CliRunner().invoke(cli.main, shlex.split(command)[1:])
     assert done.exit_code == 0, done.output
