@@ -16,6 +16,14 @@ collect_ignore = [
 ]  # scripts of `make bench`: to look for tests, they are imported
 
 
+def pytest_ignore_collect(collection_path):
+    """Of sources, only those with an example: to look for one, a module is imported."""
+    sources = ROOT / "framework" in collection_path.parents or "src" in collection_path.parts
+    if sources and collection_path.suffix == ".py" and ">>>" not in collection_path.read_text():
+        return True
+    return None  # as it would be without this
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Thousands of tests live until the end: nobody looks for garbage among them."""

@@ -106,7 +106,7 @@ def test_every_experiment_of_the_examples_is_valid(root):
 
 def test_the_quickstart_runs_small(root, tmp_path):
     raw = read_toml(root / "examples" / "quickstart.toml")
-    raw["shape"] = [1, 16, 16]
+    raw |= {"shape": [1, 16, 16], "executor": "serial"}
     for probe in raw["probes"]:
         probe["networks"] = 21
     raw["probes"][1].update(indices=[0, 5, 20], train=60, test=60, training={"epochs": 1})

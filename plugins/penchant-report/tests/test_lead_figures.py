@@ -171,6 +171,7 @@ def test_sentences_compare_groups_that_differ_in_one_thing():
 
 def test_findings_come_before_the_warnings_about_them(tmp_path):
     settings = {"shape": [1, 8, 8], "probes": [{"name": "nad", "networks": 8}]}
+    settings["executor"] = "serial"
     run = penchant.run(
         {**settings, "architectures": [{"name": "logistic"}, {"name": "mlp"}]}, out=tmp_path
     )
