@@ -29,7 +29,7 @@ EXPERIMENT = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("paper") / "run"
-    return penchant.run(EXPERIMENT, out=folder)
+    return penchant.run({**EXPERIMENT, "executor": "serial"}, out=folder)
 
 
 def test_a_markdown_table_has_the_rounded_values(run):

@@ -227,7 +227,7 @@ def test_a_file_that_changes_is_measured_again(tmp_path):
     for seed in (0, 1):
         save_file({"w": normal(24, 20, seed=seed)}, path)
         result = penchant.measure(
-            "weight-spectra", file=str(path), shuffles=2, out=tmp_path / "run"
+            "weight-spectra", file=str(path), shuffles=2, out=tmp_path / "run", figures=False
         )
         values.append(result.quantities["stable-rank"].value)
     assert values[0] != values[1]
