@@ -98,6 +98,7 @@ def test_a_compiled_stack_is_equal_up_to_rounding():
         torch.testing.assert_close(fast[name], tensor, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_compiled_by_default_is_equal_up_to_rounding():
     """Not by the backends of the tests above: a single kernel, as a user's device has it."""
 

@@ -114,6 +114,8 @@ class Operator:
         given = rows.to(self.dtype).detach()
         return self._rows(given.contiguous())
 
+    rows = multiply_rows  # as the role `curvature` calls it (`roles.LayerCurvature`)
+
     def _rows(self, rows: Tensor) -> Tensor:
         """The product with rows (k, size) that are contiguous and have no graph."""
         raise NotImplementedError

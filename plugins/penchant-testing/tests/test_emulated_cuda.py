@@ -48,6 +48,7 @@ def test_a_compiler_that_fails_is_quoted(tmp_path, monkeypatch):
     assert not list((tmp_path / "cache" / "penchant").iterdir())
 
 
+@pytest.mark.slow
 @without
 @pytest.mark.skipif(emulated_cuda.is_loaded(), reason="this process is such a one")
 def test_what_runs_on_a_gpu_runs_on_devices_called_cuda(root):
