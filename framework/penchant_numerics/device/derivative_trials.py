@@ -117,7 +117,12 @@ def shortened(text: str) -> str:
 
 
 def random_points(shape: Sequence[int]) -> list[Tensor]:
-    """Samples (n, *shape) in double precision, with seeds of their own."""
+    """Samples (n, *shape) in double precision, with seeds of their own.
+
+    >>> points = random_points((3, 8, 8))
+    >>> points[0].shape[1:], torch.equal(points[0], random_points((3, 8, 8))[0])
+    (torch.Size([3, 8, 8]), True)
+    """
     points = []
     for seed in range(POINTS):
         generator = torch.Generator(device="cpu").manual_seed(seed)

@@ -20,7 +20,11 @@ from penchant_numerics.refusal import Refusal
 
 
 class TensorOptions(TypedDict):
-    """Device and type of numbers of a new tensor: `torch.zeros(3, **HOST)`."""
+    """Device and type of numbers of a new tensor: `torch.zeros(3, **HOST)`.
+
+    >>> torch.zeros(3, **HOST).dtype
+    torch.float64
+    """
 
     device: torch.device | str
     dtype: torch.dtype

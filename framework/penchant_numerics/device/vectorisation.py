@@ -27,6 +27,12 @@ def warn_not_vectorised(error: RuntimeError, what: str) -> None:
     Args:
         error: What doing it all at once raised.
         what: What is done one by one, a plural for the sentence ("gradients of samples").
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_not_vectorised(RuntimeError("no batching rule"), "gradients of samples")
+    >>> str(caught[0].message)
+    'gradients of samples are taken one by one, which takes longer: no batching rule'
     """
     lines = str(error).splitlines() or [type(error).__name__]
     warnings.warn(

@@ -86,7 +86,12 @@ class Outputs:
 
 
 class FlatOutputs(Outputs):
-    """The same with outputs (samples, positions x classes), for what goes output by output."""
+    """The same with outputs (samples, positions x classes), for what goes output by output.
+
+    >>> outputs = FlatOutputs(nn.Linear(2, 3), None)
+    >>> outputs(outputs.values, torch.zeros(4, 5, 2, device="cpu")).shape  # five positions
+    torch.Size([4, 15])
+    """
 
     def __call__(self, values: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """Outputs of a batch, those of a sample in one row."""
@@ -112,6 +117,12 @@ def dual_pass(
 
     Raises:
         NoForwardDerivativeError: Where the network has an operation without one.
+
+    >>> linear = Outputs(nn.Linear(1, 1, bias=False), None)
+    >>> inputs, v = torch.tensor([[3.0]], device="cpu"), [torch.tensor([[2.0]], device="cpu")]
+    >>> _, product, _ = dual_pass(linear, inputs, v)
+    >>> product
+    tensor([[6.]])
     """
     make = _recorded_pass if record else _plain_pass
     try:
@@ -273,7 +284,11 @@ def linearise(
 
 
 def any_direction(outputs: Outputs) -> list[Tensor]:
-    """Tangents to record along; zeros would check nothing."""
+    """Tangents to record along; zeros would check nothing.
+
+    >>> [each.shape for each in any_direction(Outputs(nn.Linear(2, 3), None))]
+    [torch.Size([3, 2]), torch.Size([3])]
+    """
     layout = outputs.layout
     numbers = torch.arange(layout.size, device=layout.device, dtype=layout.dtype)
     tensors = layout.split(numbers.cos())

@@ -85,6 +85,11 @@ def floating_inputs(network: nn.Module, inputs: Tensor, dtype: torch.dtype) -> I
 
     Yields:
         The inputs to use instead.
+
+    >>> network, tokens = nn.Embedding(5, 2), torch.tensor([[1, 4]], device="cpu")
+    >>> with floating_inputs(network, tokens, torch.float32) as inputs:
+    ...     inputs.dtype, torch.equal(network(inputs), network.weight[tokens])
+    (torch.float32, True)
     """
     if inputs.is_floating_point():
         yield inputs

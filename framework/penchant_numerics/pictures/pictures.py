@@ -61,6 +61,10 @@ def captioned(figure: Figure, caption: str, title: str | None = None) -> Figure:
 
     Returns:
         The same figure.
+
+    >>> figure = captioned(Figure(), "Eigenvalues fall.", title="NAD")
+    >>> figure.get_label(), figure.get_suptitle()
+    ('Eigenvalues fall.', 'NAD')
     """
     figure.set_label(caption)
     if title is not None:
@@ -101,6 +105,10 @@ def spectrum(
 
     Returns:
         The figure.
+
+    >>> figure = spectrum([4.0, 2.0, 1.0], null=[2.4, 2.3, 2.2])
+    >>> figure.axes[0].get_yscale()
+    'log'
     """
     axes = axes or _one_panel()
     values = np.asarray(values, dtype=np.float64)
@@ -157,7 +165,13 @@ def _band(axes: Axes, middle: Array, half: Array, colour: str) -> None:
 
 
 class Curve(NamedTuple):
-    """Values along an axis, with their standard errors and what they would be without an effect."""
+    """Values along an axis, with their standard errors and what they would be without an effect.
+
+    >>> accuracy = Curve([0.5, 0.9], stderr=[0.1, 0.05], null=[0.5, 0.5])
+    >>> figure = by_index([0, 1], {"accuracy": accuracy}, xlabel="direction", ylabel="accuracy")
+    >>> figure.axes[0].get_xlabel()
+    'direction'
+    """
 
     values: ArrayLike
     stderr: ArrayLike | None = None
@@ -165,7 +179,14 @@ class Curve(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Values on a second, logarithmic axis at the right."""
+    """Values on a second, logarithmic axis at the right.
+
+    >>> curves = {"accuracy": Curve([0.5, 0.9])}
+    >>> beside = Beside([2.0, 0.1], "eigenvalue")
+    >>> figure = by_index([0, 1], curves, xlabel="index", ylabel="accuracy", beside=beside)
+    >>> [panel.get_ylabel() for panel in figure.axes]
+    ['accuracy', 'eigenvalue']
+    """
 
     values: ArrayLike
     label: str
@@ -495,6 +516,12 @@ def log_ticks(*axes: Axes) -> None:
     Args:
         axes: Panels whose logarithmic axes get at most five ticks, at powers of ten, or also at two
             and five times these where there are fewer than two decades.
+
+    >>> panel = Figure().subplots()
+    >>> _ = panel.loglog([1, 1e6], [1, 1e6])
+    >>> log_ticks(panel)
+    >>> len(panel.get_xticks()) <= 7
+    True
     """
     for panel in axes:
         for axis in (panel.xaxis, panel.yaxis):
@@ -520,7 +547,14 @@ def _plainly(value: float, position: int | None) -> str:
 
 
 def legend_beside(panel: Axes, **how: Any) -> None:
-    """Put the legend of a panel to its right, where a constrained layout makes room for it."""
+    """Put the legend of a panel to its right, where a constrained layout makes room for it.
+
+    >>> panel = Figure().subplots()
+    >>> _ = panel.plot([0, 1], label="loss")
+    >>> legend_beside(panel)
+    >>> [text.get_text() for text in panel.get_legend().get_texts()]
+    ['loss']
+    """
     panel.legend(loc="upper left", bbox_to_anchor=(1.02, 1), **how)
 
 

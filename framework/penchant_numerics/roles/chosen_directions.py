@@ -55,6 +55,12 @@ def refuse_zero(moment: Tensor, size: int) -> None:
     Args:
         moment: Its eigenvalues, or the matrix.
         size: Numbers of an input.
+
+    >>> import torch
+    >>> refuse_zero(torch.tensor([1.0, 0.0], device="cpu"), 2)
+    >>> refuse_zero(torch.zeros(2, device="cpu"), 2)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    penchant_numerics.refusal.Refusal: the gradient by each of 2 inputs is exactly zero ...
     """
     if not bool(moment.any()):
         raise Refusal(

@@ -46,6 +46,12 @@ class Directions:
             i * vectors / networks on.
         conventions: What makes the numbers incomparable with others, by name.
         warnings: What a reader must know, such as pairs that did not converge.
+
+    >>> vectors = torch.eye(2, device="cpu")
+    >>> values = torch.tensor([2.0, 1.0], device="cpu")
+    >>> known = Directions(values, vectors, trace=3.0, trace_stderr=None, networks=10)
+    >>> known.moment() is None  # leading pairs only
+    True
     """
 
     # the pairs
@@ -123,6 +129,10 @@ class LayerCurvature(Protocol):
     `penchant_numerics.linear_algebra.Operator`, which brings products and traces, and to add inner
     products and eigenvalues. Whether an object has all of this can be checked:
     `isinstance(operator, LayerCurvature)`.
+
+    >>> from penchant_numerics.linear_algebra import Dense
+    >>> isinstance(Dense(torch.eye(2, device="cpu")), LayerCurvature)  # it has no inner products
+    False
     """
 
     size: int
@@ -186,6 +196,9 @@ class Information:
         details: Anything an estimator adds, such as its steps of training.
         null_spread: The standard deviation of the estimate over shuffles.
         conventions: What makes the number incomparable with others, by name.
+
+    >>> Information(0.7, training=0.9, stderr=0.1, null=0.0).value
+    0.7
     """
 
     value: float
