@@ -46,7 +46,9 @@ def run(tmp_path, architectures):
     """The results of an experiment file with these architectures."""
     tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "experiment.toml"
-    path.write_text("figures = false\nexecutor = 'serial'\n" + "\n".join([*architectures, DATA, PROBE]))
+    path.write_text(
+        "figures = false\nexecutor = 'serial'\n" + "\n".join([*architectures, DATA, PROBE])
+    )
     return penchant.run(path, out=tmp_path / "run")
 
 
