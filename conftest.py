@@ -18,10 +18,11 @@ collect_ignore = [
 
 def pytest_ignore_collect(collection_path):
     """Of sources, only those with an example: to look for one, a module is imported."""
-    sources = ROOT / "framework" in collection_path.parents or "src" in collection_path.parts
-    if sources and collection_path.suffix == ".py" and ">>>" not in collection_path.read_text():
-        return True
-    return None  # as it would be without this
+    if collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT):
+        return None
+    top, *below = collection_path.relative_to(ROOT).parts
+    is_source = top == "framework" or (top == "plugins" and "src" in below)
+    return True if is_source and ">>>" not in collection_path.read_text() else None
 
 
 @pytest.hookimpl(wrapper=True)
