@@ -38,14 +38,6 @@ def pytest_collection():
         gc.set_threshold(50_000, 20, 100)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _no_waiting_for_disks():
-    """No power fails in a test: what a process has written outlives it, also where it is killed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
-
-
 @pytest.fixture(scope="session")
 def root():
     return ROOT

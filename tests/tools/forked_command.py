@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import no_disk_waits  # noqa: F401 - here and in every command
 from penchant.execution.workers import processes
 
 STREAMS = {1: "stdout", 2: "stderr"}
