@@ -89,10 +89,10 @@ class Trainer:
 
     >>> from penchant import Training
     >>> samples = Samples(torch.eye(2, device="cpu"), torch.tensor([0, 1], device="cpu"))
-    >>> trainer = Trainer(nn.Linear(2, 2), samples, Training(steps=200, batch=0), seed=0)
+    >>> trainer = Trainer(nn.Linear(2, 2), samples, Training(steps=100, batch=0), seed=0)
     >>> trainer.run()
     >>> trainer.step, evaluate(trainer.network, samples)[1]  # all steps, and the accuracy
-    (200, 1.0)
+    (100, 1.0)
     """
 
     def __init__(self, network: nn.Module, samples: Samples, recipe: Recipe, *, seed: int) -> None:
