@@ -29,9 +29,16 @@ from penchant_landscape.shared.line_losses import Landscape, Measured, Quadratic
 from penchant_landscape.shared.network_energy import first_samples, training_loss
 
 Quantities = dict[str, penchant.Quantity]
-Arrays = dict[str, np.ndarray]
 Tables = dict[str, penchant.Table]
 Axes = Mapping[str, Any]  # name of each axis to its coordinates
+# arrays of coordinates: the table and its axis
+COORDINATES = {
+    "path-steps": ("path-loss", "step"),
+    "path-positions": ("path-loss", "position"),
+    "random-positions": ("random-loss", "distance"),
+    "eigenvector-positions": ("eigenvector-loss", "length"),
+    "plane-positions": ("random-plane-loss", "first-position"),
+}
 GROUPS = 10  # groups of samples that are left out for the error of an eigenvector's rise
 _SMALL = 0.05  # share of a line at which losses of single samples give their curvature
 
@@ -73,19 +80,18 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     centre = Centre(landscape, here, landscape.gradient(), landscape.hessian())
 
     quantities: Quantities = {}
-    arrays: Arrays = {}
     tables: Tables = {}
     if len(states) > 1:
-        _add_paths(quantities, arrays, tables, states, centre, options, context)
+        _add_paths(quantities, tables, states, centre, options, context.generator("halves"))
     else:
         context.warn("no path: one checkpoint only, expected at least two")
     pairs = _eigenvectors(centre, context)
     random = _random_directions(centre, context)
-    _add_lines(quantities, arrays, tables, pairs, random, centre, options)
+    _add_lines(quantities, tables, pairs, random, centre, options)
     rise = quantities["eigenvector-rise"]
     quantities["eigenvector-rise"] = _with_jackknife(rise, centre, context)
     if options.plane_points:
-        _add_planes(arrays, tables, pairs, random, centre, options)
+        _add_planes(tables, pairs, random, centre, options)
     quantities["loss"] = _loss(here, landscape)
     unit = samples.kind.units
     quantities = {
@@ -96,6 +102,13 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
         first = states[0].row if len(states) > 1 else None
         around = Around(landscape, here, centre.H, random, first)
         tables |= tables_by_module(around, modules.coordinates(network), options, context, unit)
+    arrays = {
+        name: tables[table].coordinates(axis)
+        for name, (table, axis) in COORDINATES.items()
+        if table in tables
+    }
+    if len(states) > 1:
+        arrays["steps"] = np.array([state.step for state in states])
     conventions = _conventions(options, len(here))
     result = penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
     # a module may have no random directions
@@ -139,12 +152,11 @@ def _states(context: penchant.Context[LossPlane]) -> tuple[list[State], nn.Modul
 
 def _add_paths(
     quantities: Quantities,
-    arrays: Arrays,
     tables: Tables,
     states: list[State],
     centre: Centre,
     options: LossPlane,
-    context: penchant.Context,
+    generator: torch.Generator,
 ) -> None:
     """Straight paths from every checkpoint to the last."""
     positions = torch.linspace(0, 1, options.grid_points, device="cpu", dtype=torch.float64)
@@ -160,14 +172,11 @@ def _add_paths(
     rows = torch.stack([first.row - last.row for first in states[:-1]])
     model = quadratic_model(float(centre.losses.mean()), centre.gradient, centre.H, rows)
     excess = torch.stack([_excess(path.losses, positions) for path in paths])
-    arrays["path-positions"] = positions.numpy()
-    arrays["steps"] = np.array([state.step for state in states])
-    arrays["path-steps"] = arrays["steps"][:-1]
-    axes = {"step": arrays["path-steps"], "position": positions}
+    axes = {"step": [state.step for state in states[:-1]], "position": positions}
     over = _over(centre)
     tables |= _curves("path", paths, model.at(1 - positions), axes, over)
     tables["path-excess"] = _mean(excess, axes, {**over, "over": f"{over['over']}, paired"})
-    quantities |= _barrier(paths[0], positions, context.generator("halves"))
+    quantities |= _barrier(paths[0], positions, generator)
 
 
 def _between(first: dict[str, Tensor], last: dict[str, Tensor], share: float) -> dict[str, Tensor]:
@@ -268,7 +277,6 @@ def _lines(centre: Centre, directions: Tensor, positions: Tensor) -> list[Measur
 
 def _add_lines(
     quantities: Quantities,
-    arrays: Arrays,
     tables: Tables,
     pairs: Eigenpairs,
     random: Tensor,
@@ -286,7 +294,6 @@ def _add_lines(
     for name, (axis, rows, unit, distances) in directions.items():
         lines = _lines(centre, rows, positions)
         model = quadratic_model(here, centre.gradient, centre.H, rows)
-        arrays[f"{name}-positions"] = distances.numpy()
         axes = {axis: range(len(rows)), unit: distances}
         tables |= _curves(name, lines, model.at(positions), axes, _over(centre))
         if name == "random":
@@ -383,16 +390,10 @@ def _rise(landscape: Landscape, losses: Tensor, direction: Tensor) -> Tensor:
 
 
 def _add_planes(
-    arrays: Arrays,
-    tables: Tables,
-    pairs: Eigenpairs,
-    random: Tensor,
-    centre: Centre,
-    options: LossPlane,
+    tables: Tables, pairs: Eigenpairs, random: Tensor, centre: Centre, options: LossPlane
 ) -> None:
     """Planes of the first two random directions, and of the first two eigenvectors."""
     positions = torch.linspace(-1, 1, options.plane_points, device="cpu", dtype=torch.float64)
-    arrays["plane-positions"] = positions.numpy()
     planes = {"random": random[:2]}
     if len(pairs.values) > 1:
         planes["eigenvector"] = _scaled_eigenvectors(pairs, options)[:2]
@@ -403,8 +404,7 @@ def _add_planes(
         losses = centre.landscape.measure(points)
         values = {"loss": losses.losses, "accuracy": losses.right}
         for what, each in values.items():
-            table = penchant.Table(each.mean(1).reshape(shape), axes)
-            tables[f"{name}-plane-{what}"] = table
+            tables[f"{name}-plane-{what}"] = penchant.Table(each.mean(1).reshape(shape), axes)
 
 
 def _grid(centre: Tensor, first: Tensor, second: Tensor, positions: Tensor) -> Iterator[Tensor]:
