@@ -220,3 +220,14 @@ def test_names_of_many_coordinates_do_not_touch(names, written, rotation):
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in labels]
     assert not any(one.overlaps(other) for one, other in zip(boxes, boxes[1:]))
+
+
+def test_points_of_several_tables_at_one_name_do_not_hide_each_other():
+    layers = {"layer": ("conv", "fc")}
+    same = {name: penchant.Table([1.0, 2.0], layers) for name in ("Hessian", "G", "E")}
+    figure = curves(same, x="layer", y="trace")
+    first = [bars.lines[0].get_xdata()[0] for bars in figure.axes[0].containers]
+    assert first == pytest.approx([-0.12, 0.0, 0.12])
+    steps = {name: penchant.Table([1.0, 2.0], {"step": (0, 1)}) for name in ("one", "two")}
+    figure = curves(steps, x="step", y="loss")
+    assert {bars.lines[0].get_xdata()[0] for bars in figure.axes[0].containers} == {0.0}

@@ -21,6 +21,7 @@ MARKERS = "os^dvP*X"
 NARROW = 22  # characters of a label up to which four stand beside each other
 MANY = 25  # coordinates from which on points have a band in place of bars
 MOST_NAMES = 30  # on an axis of names
+BESIDE = 0.12  # between points of two curves at one name
 LETTERS = 12  # that fit beside each other in an inch
 
 
@@ -154,8 +155,9 @@ def _fill(
     axes: Axes, tables: Mapping[str, Any], x: str, level: float | Tabled | None, label: str
 ) -> None:
     """The curves of one panel, and what to compare them with."""
-    for line in _lines(tables, x):
-        _draw(axes, line, x)
+    lines = list(_lines(tables, x))
+    for number, line in enumerate(lines):
+        _draw(axes, line, x, shift=(number - (len(lines) - 1) / 2) * min(BESIDE, 0.6 / len(lines)))
     if level is not None:
         _draw_level(axes, level, x, label)
     log_ticks(axes)
@@ -209,14 +211,17 @@ def _panel_axes(count: int, axes: Axes | None) -> tuple[Figure, list[Axes]]:
     return figure, list(figure.subplots(1, count, sharey=True))
 
 
-def _draw(axes: Axes, line: Line, x: str) -> None:
-    """A curve with its errors, and its null dashed in the same colour."""
+def _draw(axes: Axes, line: Line, x: str, *, shift: float) -> None:
+    """A curve with its errors, and its null dashed in the same colour.
+
+    At names, points of several curves stand beside each other.
+    """
     table, colour, label = line.table, line.colour, line.label or None
     positions, are_names = _positions(axes, table.axes[x])
     order = np.argsort(positions)
     values = np.asarray(table.values, dtype=np.float64)[order]
     errors = None if table.error is None else np.broadcast_to(table.error, values.shape)[order]
-    where = positions[order]
+    where = positions[order] + (shift if are_names else 0.0)
     many = len(where) > MANY
     axes.errorbar(
         where,
