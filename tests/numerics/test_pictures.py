@@ -3,9 +3,11 @@
 import sys
 
 import numpy as np
+import penchant
 import pytest
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import Beside, Curve, pictures
+from penchant_numerics.pictures.curves import MOST_NAMES, Panel, curves, panels
 
 
 def images(figure):
@@ -171,3 +173,61 @@ def test_logarithmic_axes_have_few_ticks_and_others_are_left_alone():
 def test_colours_are_distinct_or_in_order():
     assert len(set(pictures.palette(8))) == 8
     assert len(set(pictures.palette(12, ordered=True))) == 12
+
+
+def test_every_panel_has_its_own_scale_and_labels_stand_once_below():
+    steps = {"step": (0, 1)}
+    loss = penchant.Table([2.0, 1.0], steps, stderr=[0.2, 0.1], null=3.0, over="trainings")
+    right = penchant.Table([0.4, 0.6], steps)
+    figure = panels(
+        {
+            "loss": Panel({"trained": loss}, "nats", yscale="log"),
+            "accuracy": Panel({"trained": right}, "share", level=0.5),
+        },
+        x="step",
+    )
+    left, other = figure.axes
+    assert (left.get_yscale(), other.get_yscale()) == ("log", "linear")
+    assert (left.get_title(), left.get_ylabel(), other.get_ylabel()) == ("loss", "nats", "share")
+    assert left.containers[0].has_yerr and not other.containers[0].has_yerr
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "trained, null",
+        "trained",
+        "chance",
+    ]
+
+
+def test_a_row_of_panels_that_is_not_full_leaves_the_rest_empty():
+    table = penchant.Table([1.0, 2.0], {"step": (0, 1)})
+    figure = panels({str(number): Panel(table, "loss") for number in range(5)}, x="step")
+    assert [axes.get_visible() for axes in figure.axes] == [True] * 5 + [False]
+
+
+@pytest.mark.parametrize(
+    ("names", "written", "rotation"),
+    [
+        (["a", "b", "c"], 3, 0),
+        ([f"encoder.layer.{number}" for number in range(12)], 12, 90),
+        ([f"encoder.layer.{number}" for number in range(100)], MOST_NAMES // 1.2, 90),
+    ],
+)
+def test_names_of_many_coordinates_do_not_touch(names, written, rotation):
+    figure = curves(penchant.Table(np.arange(len(names)), {"layer": names}), x="layer", y="rank")
+    labels = figure.axes[0].get_xticklabels()
+    assert len(labels) == written and {label.get_rotation() for label in labels} == {rotation}
+    assert labels[1].get_text() == names[-(-len(names) // MOST_NAMES)]
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in labels]
+    assert not any(one.overlaps(other) for one, other in zip(boxes, boxes[1:]))
+
+
+def test_points_of_several_tables_at_one_name_do_not_hide_each_other():
+    layers = {"layer": ("conv", "fc")}
+    same = {name: penchant.Table([1.0, 2.0], layers) for name in ("Hessian", "G", "E")}
+    figure = curves(same, x="layer", y="trace")
+    first = [bars.lines[0].get_xdata()[0] for bars in figure.axes[0].containers]
+    assert first == pytest.approx([-0.12, 0.0, 0.12])
+    steps = {name: penchant.Table([1.0, 2.0], {"step": (0, 1)}) for name in ("one", "two")}
+    figure = curves(steps, x="step", y="loss")
+    assert {bars.lines[0].get_xdata()[0] for bars in figure.axes[0].containers} == {0.0}

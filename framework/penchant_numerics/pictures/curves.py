@@ -9,15 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures.pictures import FAINT, GREY, SIZE, Array, log_ticks, palette
 
 PANEL = 3.4  # inches across, of each of several panels
 MOST_PANELS = 4  # whose width a figure has; more are narrower
+MOST_COLUMNS = 3  # of panels of several tables
 MARKERS = "os^dvP*X"
 NARROW = 22  # characters of a label up to which four stand beside each other
 MANY = 25  # coordinates from which on points have a band in place of bars
+MOST_NAMES = 30  # on an axis of names
+BESIDE = 0.12  # between points of two curves at one name
+LETTERS = 12  # that fit beside each other in an inch
 
 
 _LEVEL = "level"  # the name of the reference beside those of tables
@@ -53,6 +58,16 @@ class Line(NamedTuple):
     table: Any
     colour: str
     marker: str = "o"
+
+
+class Panel(NamedTuple):
+    """One of several panels: its tables, name and unit of their numbers, what to compare with."""
+
+    tables: Tabled | Mapping[str, Tabled]
+    y: str
+    level: float | Tabled | None = None
+    level_label: str = "chance"
+    yscale: str = "linear"
 
 
 def curves(
@@ -94,14 +109,58 @@ def curves(
     for panel, (title, own) in zip(every, shown.items()):
         panel.set(xlabel=xlabel or x, xscale=xscale, yscale=yscale, title=title)
         reference = own.pop(_LEVEL)
-        for line in _lines(own, x):
-            _draw(panel, line, x)
-        if reference is not None:
-            _draw_level(panel, reference, x, level_label)
-        log_ticks(panel)
+        _fill(panel, own, x, reference, level_label)
     every[0].set_ylabel(y)
     _legend(figure, every, inside=axes is not None)
     return figure
+
+
+def panels(
+    shown: Mapping[str, Panel],
+    *,
+    x: str,
+    xlabel: str | None = None,
+    xscale: str = "linear",
+    columns: int = MOST_COLUMNS,
+) -> Figure:
+    """Tables along one axis, each in a panel of its own; what curves are stands below, once.
+
+    Args:
+        shown: What each panel shows, by its title.
+        x: The axis along which all are drawn.
+        xlabel: Name and unit of the axis, where its name does not say it.
+        xscale: "linear", "log" or "symlog".
+        columns: Panels beside each other.
+
+    Returns:
+        The figure.
+    """
+    columns = min(columns, len(shown))
+    rows = -(-len(shown) // columns)
+    size = (1.0 + PANEL * columns, 0.6 + 3.0 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (title, panel) in zip(grid, shown.items()):
+        axes.set(xlabel=xlabel or x, ylabel=panel.y, xscale=xscale, yscale=panel.yscale)
+        axes.set_title(title, fontsize=10)
+        named = panel.tables if isinstance(panel.tables, Mapping) else {"": panel.tables}
+        _fill(axes, named, x, panel.level, panel.level_label)
+    for unused in grid[len(shown) :]:
+        unused.set_visible(False)
+    _legend_below(figure, grid)
+    return figure
+
+
+def _fill(
+    axes: Axes, tables: Mapping[str, Any], x: str, level: float | Tabled | None, label: str
+) -> None:
+    """The curves of one panel, and what to compare them with."""
+    lines = list(_lines(tables, x))
+    for number, line in enumerate(lines):
+        _draw(axes, line, x, shift=(number - (len(lines) - 1) / 2) * min(BESIDE, 0.6 / len(lines)))
+    if level is not None:
+        _draw_level(axes, level, x, label)
+    log_ticks(axes)
 
 
 def _panels(tables: Mapping[str, Any], axis: str | None) -> dict[str, dict[str, Any]]:
@@ -152,14 +211,17 @@ def _panel_axes(count: int, axes: Axes | None) -> tuple[Figure, list[Axes]]:
     return figure, list(figure.subplots(1, count, sharey=True))
 
 
-def _draw(axes: Axes, line: Line, x: str) -> None:
-    """A curve with its errors, and its null dashed in the same colour."""
+def _draw(axes: Axes, line: Line, x: str, *, shift: float) -> None:
+    """A curve with its errors, and its null dashed in the same colour.
+
+    At names, points of several curves stand beside each other.
+    """
     table, colour, label = line.table, line.colour, line.label or None
     positions, are_names = _positions(axes, table.axes[x])
     order = np.argsort(positions)
     values = np.asarray(table.values, dtype=np.float64)[order]
     errors = None if table.error is None else np.broadcast_to(table.error, values.shape)[order]
-    where = positions[order]
+    where = positions[order] + (shift if are_names else 0.0)
     many = len(where) > MANY
     axes.errorbar(
         where,
@@ -191,9 +253,19 @@ def _positions(axes: Axes, coordinates: Sequence[Any]) -> tuple[Array, bool]:
     """Where coordinates stand; names stand beside each other."""
     if not isinstance(coordinates[0], str):
         return np.asarray(coordinates, dtype=np.float64), False
-    positions = np.arange(len(coordinates))
-    axes.set_xticks(positions, coordinates)
-    return positions.astype(np.float64), True
+    _write_names(axes, coordinates)
+    return np.arange(len(coordinates), dtype=np.float64), True
+
+
+def _write_names(axes: Axes, names: Sequence[str]) -> None:
+    """Names along an axis: upright where they would touch, every n-th where there are many."""
+    every = -(-len(names) // MOST_NAMES)
+    written = names[::every]
+    inches = axes.bbox.width / axes.figure.dpi
+    upright = sum(len(name) + 2 for name in written) > LETTERS * inches
+    axes.set_xticks(range(0, len(names), every), written, rotation=90 if upright else 0)
+    if upright:
+        axes.tick_params(axis="x", labelsize=7)
 
 
 def _band(axes: Axes, where: Array, values: Array, errors: Array, colour: str) -> None:
@@ -214,5 +286,21 @@ def _legend(figure: Figure, every: Sequence[Axes], *, inside: bool) -> None:
     elif len(every) > 1:
         figure.legend(handles, labels, loc="outside right upper")
     else:
-        ncols = 4 if max(map(len, labels)) <= NARROW else 2
-        figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=ncols)
+        _legend_below(figure, every)
+
+
+def _legend_below(figure: Figure, every: Sequence[Axes]) -> None:
+    """What curves are, each label once, below all panels."""
+    by_label: dict[str, Artist] = {}
+    for axes in every:
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            by_label.setdefault(label, handle)
+    if by_label:
+        ncols = 4 if max(map(len, by_label)) <= NARROW else 2
+        figure.legend(
+            list(by_label.values()),
+            list(by_label),
+            fontsize=8,
+            loc="outside lower center",
+            ncols=ncols,
+        )

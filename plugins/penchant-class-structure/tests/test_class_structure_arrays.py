@@ -67,7 +67,7 @@ def test_a_simplex_has_collapsed():
     for name in (*NAMES, "nc3", "nc2-simplex-classifier"):
         assert result.quantities[name].value == pytest.approx(0, abs=1e-12)
     assert result.quantities["nc1"].null > 1
-    assert result.labels["layers"] == ("features",)
+    assert result.tables["nc1-isotropic"].axes == {"layer": ("features",)}
 
 
 def test_nc1_is_that_of_its_formula():

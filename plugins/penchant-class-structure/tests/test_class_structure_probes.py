@@ -221,7 +221,7 @@ def test_layers_have_names_and_rows():
     assert result.arrays["features"].shape == (2, 8)
     assert result.arrays["errors-class"].shape == (2, C)
     assert result.arrays["weights-without-class"].shape == (2, 5)
-    assert result.labels["layers"] == ("1", "3")
+    assert result.tables["separation-features-by-layer"].axes == {"layer": ("1", "3")}
 
 
 class Grouped(nn.Module):
@@ -244,7 +244,7 @@ def test_layers_that_are_left_out_are_named():
     result = measure(
         "layer-structure", architecture={"name": "import", "factory": grouped}, eigenvalues=8
     )
-    assert result.labels["layers"] == ("last",)
+    assert result.tables["separation-features-by-layer"].axes == {"layer": ("last",)}
     (warning,) = [text for text in result.warnings if "skipped" in text]
     assert warning == "layers skipped, because their gradient is not errors times inputs: grouped"
 
@@ -280,7 +280,7 @@ def test_a_layer_whose_first_axis_is_not_the_sample_is_measured_by_its_gradients
         exact.quantities["trace-total"].value, rel=1e-4
     )
     layers = measure("layer-structure", **arguments, eigenvalues=8)
-    assert layers.labels["layers"] == ("head",)
+    assert layers.tables["separation-features-by-layer"].axes == {"layer": ("head",)}
     assert any(text.endswith("not errors times inputs: inner") for text in layers.warnings)
 
 

@@ -17,7 +17,6 @@ OF_THE_EXACT_ONE = [
     "last-error-ggn",
     "mean-error-ggn",
     "layer-error-ggn",
-    "layer-error-ggn-null",
     "layer-alignment-ggn",
     "layer-trace-ggn",
     "layer-overlap-ggn",
@@ -27,9 +26,6 @@ OF_THE_EXACT_ONE = [
     "leading-ggn",
     "spectrum-ggn",
 ]
-# Only what groups samples by their classes has permuted ones.
-WITHOUT_NULL = ["layer-error-kfac-null", "layer-error-empirical-fisher-null"]
-
 # Autograd learns of a device before its first backward pass, or never.
 
 
@@ -56,7 +52,7 @@ test_conforms = testing.conformance(
     "penchant-curvature",
     small={"curvature-proxies": SMALL},
     claims={"curvature-proxies": CLAIMS},
-    conditional={"curvature-proxies": OF_THE_EXACT_ONE + WITHOUT_NULL},
+    conditional={"curvature-proxies": OF_THE_EXACT_ONE},
     without_null={
         "curvature-proxies": {
             "covered": "how much was looked at, not a measurement",

@@ -60,7 +60,7 @@ def test_arrays_have_a_row_a_layer(whole):
         "layer-trace-cfac",
     ):
         assert result.arrays[name].shape == (2,), "one row a layer"
-    assert result.labels["layers"] == ("1", "3")
+    assert result.tables["layer-parameters"].axes["layer"] == ("1", "3")
     assert result.arrays["layer-parameters"].tolist() == [40, 27]
     assert result.arrays["cosine-cross"].shape == (2, 3, 3)
     spacing = np.diff(result.arrays["spectrum-grid"], axis=1)[:, :1]
@@ -100,7 +100,7 @@ def test_all_layers_at_once_are_one_row():
         "curvature": [{"name": name, "blocks": "all"} for name in ("ggn", "kfac", "cfac")]
     }
     result = measured(estimators=estimators, permutations=1)
-    assert result.labels["layers"] == ("all",)
+    assert result.tables["layer-parameters"].axes["layer"] == ("all",)
     assert result.arrays["layer-parameters"].tolist() == [67]
     layers = measured(permutations=1)
     for name in ("cosine-class", "cosine-cross"):
@@ -123,7 +123,7 @@ def test_a_few_samples_that_carry_the_curvature_are_warned_of():
 
 def test_the_last_layers_can_be_asked_for(whole):
     result = measured(last=1)
-    assert result.labels["layers"] == ("3",)
+    assert result.tables["layer-parameters"].axes["layer"] == ("3",)
     assert result.arrays["layer-error-cfac"] == whole.arrays["layer-error-cfac"][1:]
 
 
@@ -247,10 +247,10 @@ def transposed(shape, outputs):
 def test_a_layer_whose_first_axis_is_not_the_sample_is_represented_by_its_gradients():
     kfac = {"name": "kfac", "uncovered": "accept"}
     result = measured(factory=transposed, estimators={"curvature": ["ggn", kfac]})
-    assert result.labels["layers"] == ("head",)
+    assert result.tables["layer-parameters"].axes["layer"] == ("head",)
     assert "inner (Linear: 15 parameters)" in result.conventions["kfac: not represented"]
     alone = measured(factory=transposed, estimators={"curvature": ["ggn", "empirical-fisher"]})
-    assert alone.labels["layers"] == ("inner", "head")
+    assert alone.tables["layer-parameters"].axes["layer"] == ("inner", "head")
     assert (alone.arrays["layer-trace-exact"] > 0).all()
 
 
@@ -349,7 +349,9 @@ def test_cfac_is_nearer_than_kfac_in_the_last_layers_of_a_network_trained_on_mni
         "layer-alignment-kfac",
         "layer-alignment-cfac",
     )
-    for layer, *numbers in zip(result.labels["layers"], *(result.arrays[name] for name in names)):
+    for layer, *numbers in zip(
+        result.tables["layer-parameters"].axes["layer"], *(result.arrays[name] for name in names)
+    ):
         print(
             f"{architecture['name']} layer {layer}: "
             + ", ".join(f"{name} {value:.3f}" for name, value in zip(names, numbers))

@@ -48,7 +48,7 @@ def of_arrays(**options):
 def test_features_give_what_their_network_gives(dtype):
     expected, features = of_network(dtype)
     found = of_arrays(features=features, dtype=str(dtype).removeprefix("torch."))
-    assert found.labels["layers"] == expected.labels["layers"]
+    assert found.tables["cka-layers"].axes["layer"] == expected.tables["cka-layers"].axes["layer"]
     compared = list(found.arrays)
     assert {"cka-layers", "procrustes-null", "neighbours-layers-stderr"} <= set(compared)
     # a layer's products over a whole batch and over a minibatch differ in the last bits
@@ -145,7 +145,7 @@ def test_arrays_that_change_are_measured_again(tmp_path):
     for given in features:
         np.savez(tmp_path / "both.npz", **given)
         result = of_arrays(features=str(tmp_path / "both.npz"), out=tmp_path / "run", figures=False)
-        values.append(result.labels["layers"])
+        values.append(result.tables["cka-layers"].axes["layer"])
     # the order decides which arrays correspond
     assert values == [("a", "b", "c"), ("b", "a", "c")]
 

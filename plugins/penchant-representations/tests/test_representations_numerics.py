@@ -187,7 +187,10 @@ DATA = ((normal(80, 4).float(), torch.arange(80) % 2),) * 2
 def test_a_network_of_the_users_own_is_compared_with_itself():
     network = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
     result = penchant.measure("representation-similarity", architecture=network, dataset=DATA)
-    assert result.labels["layers"] == ("0", "2") and "cka-gain" not in result.quantities
+    assert (
+        result.tables["cka-layers"].axes["layer"] == ("0", "2")
+        and "cka-gain" not in result.quantities
+    )
     for name in gram_similarity.MEASURES:
         assert np.diag(result.arrays[f"{name}-layers"]) == pytest.approx(1, abs=1e-6)
 

@@ -145,7 +145,11 @@ def test_factors_give_what_the_merged_file_gives(tmp_path, base):
         of_factors = measured(lora(tmp_path / f"lora{number}", {"a": (A, B)}, r=3, **config), base)
         merged = {"a__weight": normal(40, 30) + scale * B @ A, "b__weight": normal(25, 36)}
         of_merged = measured(saved(tmp_path / "merged.safetensors", **merged), base)
-        assert of_factors.labels["layers"] == of_merged.labels["layers"] == ("a.weight",)
+        assert (
+            of_factors.tables["edges"].axes
+            == of_merged.tables["edges"].axes
+            == {"layer": ("a.weight",)}
+        )
         for name in ("singular-values", "relative-changes", "base-overlaps", "relative-norms"):
             found, expected = of_factors.arrays[name], of_merged.arrays[name]
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
@@ -240,7 +244,7 @@ def test_one_tensor_of_each_file_is_held_at_a_time(monkeypatch, tmp_path, kind):
 
     monkeypatch.setattr(stored, "_read_safetensors", read)
     result = measured(*paths, shuffles=2)
-    assert len(result.labels["layers"]) == 5
+    assert len(result.tables["edges"].axes["layer"]) == 5
     if kind == "pt":
         # mapped: pages of what is in use only, so that nothing is read here
         assert not most

@@ -198,7 +198,7 @@ def test_a_file_gives_what_the_network_gives(tmp_path):
     of_network = penchant.measure(
         "weight-spectra", architecture=network, shape=(30,), outputs=40, shuffles=2
     )
-    assert of_file.labels["layers"] == ("0.weight", "1.weight")
+    assert of_file.tables["edges"].axes["layer"] == ("0.weight", "1.weight")
     for name, values in of_file.arrays.items():
         np.testing.assert_array_equal(values, of_network.arrays[name])
     sigma = np.linalg.svd(network[0].weight.detach().double().numpy(), compute_uv=False)
@@ -219,7 +219,7 @@ def test_one_tensor_is_held_at_a_time(monkeypatch, tmp_path):
     monkeypatch.setattr(weight_spectra, "stored_tensors", tensors)
     torch.save({}, tmp_path / "own.pt")
     result = penchant.measure("weight-spectra", file=str(tmp_path / "own.pt"), shuffles=2)
-    assert len(result.labels["layers"]) == 4
+    assert len(result.tables["edges"].axes["layer"]) == 4
 
 
 def test_a_file_that_changes_is_measured_again(tmp_path):

@@ -171,38 +171,38 @@ class CurvatureProxies(penchant.Probe):
         neither="No significant difference between KFAC and CFAC, share of layers where CFAC is "
         "nearer",
     )
+    tables = {
+        "layer-parameters[layer]": "number of parameters per layer",
+        "layer-error-{curvature}[layer]": "|proxy - exact| / |exact|, Frobenius; null: labels "
+        "permuted, mean over permutations",
+        "layer-alignment-{curvature}[layer]": "Tr(proxy exact) / (|proxy| |exact|): 1 for "
+        "multiples of the exact matrix",
+        "layer-trace-exact[layer]": "trace of the Gauss-Newton matrix",
+        "layer-trace-{curvature}[layer]": "trace of the proxy",
+        "layer-overlap-{curvature}[layer]": "share of the first C eigenvectors' space that the "
+        "proxy's contains",
+        "layer-overlap-null[layer]": "the same for random vectors",
+        "layer-shift-{curvature}[layer]": "mean distance of the first C eigenvalues from the exact "
+        "ones, in decades",
+        "layer-outliers-exact[layer]": "eigenvalues of the Gauss-Newton matrix before the largest "
+        "gap in 2..2C",
+        "layer-outliers-{curvature}[layer]": "the same of the proxy",
+        "layer-gap-exact[layer]": "ratio of the eigenvalues on both sides of that gap",
+        "layer-gap-{curvature}[layer]": "the same of the proxy",
+        "cosine-class[layer, class]": "cos(g_c, h_c x delta_c); null: with the features of another "
+        "class, mean over these",
+        "cosine-cross[layer, class, other-class]": "cos(g_cc', h_c x delta_cc'); null: with the "
+        "features of another class, mean over these",
+        "cosine-class-all[class]": "the same over all layers",
+        "cosine-cross-all[class, other-class]": "the same over all layers",
+    }
     arrays = {
-        "layer-parameters": "number of parameters per layer",
-        "layer-error-{curvature}": "|proxy - exact| / |exact|, Frobenius, by layer",
-        "layer-error-{curvature}-null": "with labels permuted, mean over permutations",
-        "layer-alignment-{curvature}": "Tr(proxy exact) / (|proxy| |exact|): 1 for multiples of "
-        "the exact matrix",
-        "layer-trace-exact": "trace of the Gauss-Newton matrix by layer",
-        "layer-trace-{curvature}": "trace of the proxy by layer",
-        "layer-overlap-{curvature}": "share of the first C eigenvectors' space that the proxy's "
-        "contains",
-        "layer-overlap-null": "the same for random vectors",
-        "layer-shift-{curvature}": "mean distance of the first C eigenvalues from the exact ones, "
-        "in decades",
-        "layer-outliers-exact": "eigenvalues of the Gauss-Newton matrix before the largest gap in "
-        "2..2C",
-        "layer-outliers-{curvature}": "the same of the proxy",
-        "layer-gap-exact": "ratio of the eigenvalues on both sides of that gap",
-        "layer-gap-{curvature}": "the same of the proxy",
         "leading-exact": "leading eigenvalues of the Gauss-Newton matrix (layers, count)",
         "leading-{curvature}": "the same of the proxy",
         "spectrum-grid": "log10(eigenvalue + floor), (layers, points)",
         "spectrum-exact": "density in log10 of the eigenvalue of the Gauss-Newton matrix, "
         "integrates to 1, (layers, points)",
         "spectrum-{curvature}": "the same of the proxy",
-        "cosine-class": "cos(g_c, h_c x delta_c), (layers, C)",
-        "cosine-cross": "cos(g_cc', h_c x delta_cc'), (layers, C, C)",
-        "cosine-class-all": "over all layers, (C,)",
-        "cosine-cross-all": "over all layers, (C, C)",
-        "cosine-class-null": "with the features of another class, mean over these",
-        "cosine-cross-null": "with the features of another class, mean over these",
-        "cosine-class-all-null": "with the features of another class, mean over these",
-        "cosine-cross-all-null": "with the features of another class, mean over these",
     }
     presets = {
         "quick": {

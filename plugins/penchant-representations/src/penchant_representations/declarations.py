@@ -59,10 +59,13 @@ class RepresentationSimilarity(penchant.Probe):
         "{measures}-identified": "share of layers whose most similar layer of the second network "
         "is the corresponding one; null: one of its layers by chance",
     }
+    tables = {
+        "{measures}-layers[layer, second-layer]": "similarity",
+        "{measures}-untrained[layer, second-layer]": "the same of both networks at initialisation",
+        "{measures}-null[pair]": "of corresponding layers with shuffled samples, mean over "
+        "shuffles",
+    }
     arrays = {
-        "{measures}-layers": "similarity (layers, second layers)",
-        "{measures}-untrained": "the same of both networks at initialisation",
-        "{measures}-null": "of corresponding layers with shuffled samples, mean over shuffles",
         "steps": "steps of the training that are compared: the last, or the first and the last",
         "corresponding": "pairs of layers that correspond, by their numbers (pairs, 2)",
     }

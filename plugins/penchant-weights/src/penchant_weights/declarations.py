@@ -58,25 +58,25 @@ class WeightSpectra(penchant.Probe):
     arrays = {
         "singular-values": "of every layer, descending, filled up with zeros",
         "shapes": "rows and columns of every layer's matrix (layers, 2)",
-        "edges": "largest singular value by the law of Marchenko and Pastur",
-        "mp-distances": "distance from the law of Marchenko and Pastur, by layer",
-        "mp-distances-null": "the same of entries in random order, mean over shuffles",
-        "spikes-by-layer": "eigenvalues above chance, by layer",
-        "spikes-by-layer-null": "the same of entries in random order",
-        "stable-ranks": "stable rank, by layer",
-        "stable-ranks-null": "the same of entries in random order",
-        "power-laws": "1 where the tail is a power law, by layer",
-        "power-laws-null": "the same of entries in random order",
-        "tail-exponents": "exponent of the tail; missing where a power law is refused",
-        "tail-windows": "eigenvalue from which the tail is fitted; missing with too few values",
-        "tail-counts": "eigenvalues in that window; missing with too few values",
-        "tail-against-exponential": "Vuong's z, positive where the power law is better; missing "
-        "with too few values",
-        "relative-norms": "Frobenius norm of the difference over that of the base, by layer",
-        "relative-changes": "largest singular values, of difference over base, by layer",
-        "relative-changes-null": "the same of random directions, mean over draws",
-        "base-overlaps": "share between leading singular vectors of the base, by layer",
-        "base-overlaps-null": "the same of random directions, mean over draws",
+    }
+    tables = {
+        "edges[layer]": "largest singular value by the law of Marchenko and Pastur",
+        "mp-distances[layer]": "distance from the law of Marchenko and Pastur; null: entries in "
+        "random order, mean over shuffles",
+        "spikes-by-layer[layer]": "eigenvalues above chance; null: entries in random order",
+        "stable-ranks[layer]": "stable rank; null: entries in random order",
+        "power-laws[layer]": "1 where the tail is a power law; null: entries in random order",
+        "tail-exponents[layer]": "exponent of the tail; missing where a power law is refused",
+        "tail-windows[layer]": "eigenvalue from which the tail is fitted; missing with too few "
+        "values",
+        "tail-counts[layer]": "eigenvalues in that window; missing with too few values",
+        "tail-against-exponential[layer]": "Vuong's z, positive where the power law is better; "
+        "missing with too few values",
+        "relative-norms[layer]": "Frobenius norm of the difference over that of the base",
+        "relative-changes[layer]": "largest singular values, of difference over base; null: random "
+        "directions, mean over draws",
+        "base-overlaps[layer]": "share between leading singular vectors of the base; null: random "
+        "directions, mean over draws",
     }
     card = penchant.Card(
         70, ("mp-distance", "spikes", "stable-rank"), {"shuffles": 10}, family="weights"

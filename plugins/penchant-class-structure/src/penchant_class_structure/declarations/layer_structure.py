@@ -75,17 +75,20 @@ class LayerStructure(penchant.Probe):
         "decay without that factor",
         "weights-without-class": "with the singular vectors of the class component projected out "
         "on both sides",
-        "separation-features-by-layer": "smallest eigenvalue of the class component over the "
-        "largest left by its knockout; missing if nothing is left",
-        "separation-errors-by-layer": "the same of backpropagated errors",
-        "separation-features-null": "the same for permuted classes, mean over permutations",
-        "separation-errors-null": "the same for permuted classes, mean over permutations",
-        "whitening-features-by-layer": "second largest over smallest eigenvalue of the class "
-        "component; missing if that is zero",
-        "whitening-errors-by-layer": "the same of backpropagated errors",
-        "whitening-features-null": "the same for permuted classes, mean over permutations",
-        "whitening-errors-null": "the same for permuted classes, mean over permutations",
-        "stationarity-by-layer": "relative difference of W and -(1 / weight decay) Ave delta h^T",
+    }
+    tables = {
+        "separation-features-by-layer[layer]": "smallest eigenvalue of the class component over "
+        "the largest left by its knockout; missing if nothing is left",
+        "separation-errors-by-layer[layer]": "the same of backpropagated errors",
+        "separation-features-null[layer]": "the same for permuted classes, mean over permutations",
+        "separation-errors-null[layer]": "the same for permuted classes, mean over permutations",
+        "whitening-features-by-layer[layer]": "second largest over smallest eigenvalue of the "
+        "class component; missing if that is zero",
+        "whitening-errors-by-layer[layer]": "the same of backpropagated errors",
+        "whitening-features-null[layer]": "the same for permuted classes, mean over permutations",
+        "whitening-errors-null[layer]": "the same for permuted classes, mean over permutations",
+        "stationarity-by-layer[layer]": "relative difference of W and -(1 / weight decay) Ave "
+        "delta h^T",
     }
     card = penchant.Card(
         30,

@@ -36,20 +36,20 @@ class LogisticTheory(penchant.Probe):
         "with its own a; null: 0",
         "outliers-to-bulk": "of the trained classifier; null: before training, on these samples",
     }
-    arrays = {
-        "multiplicity": "of the outliers, mini-bulk, bulk and zeros",
-        "theory": "eigenvalue of each",
-        "measured": "trace on each eigenspace over its dimension, probabilities set to 1 - a and "
-        "a / (C - 1)",
-        "trained": "the same of a trained classifier",
-        "trained-theory": "theory with that classifier's a",
-        "spectrum": "eigenvalues of the sample's G, probabilities set, descending",
-        "trained-spectrum": "of the trained classifier",
-        "separations": "lengths t of the sweep",
-        "sweep-error-probability": "a of classifiers trained at each t",
-        "sweep-test-error": "their test error",
-        "sweep-ratio": "their ratio of outliers to bulk, measured",
-        "sweep-ratio-theory": "by theory with their own a",
+    arrays = {"separations": "lengths t of the sweep"}
+    tables = {
+        "multiplicity[eigenspace]": "dimension of the outliers, mini-bulk, bulk and zeros",
+        "theory[eigenspace]": "eigenvalue of each",
+        "measured[eigenspace]": "trace on each eigenspace over its dimension, probabilities set to "
+        "1 - a and a / (C - 1)",
+        "trained[eigenspace]": "the same of a trained classifier",
+        "trained-theory[eigenspace]": "theory with that classifier's a",
+        "spectrum[rank]": "eigenvalues of the sample's G, probabilities set, descending",
+        "trained-spectrum[rank]": "of the trained classifier",
+        "sweep-error-probability[separation]": "a of classifiers trained at each t",
+        "sweep-test-error[separation]": "their test error",
+        "sweep-ratio[separation]": "their ratio of outliers to bulk, measured",
+        "sweep-ratio-theory[separation]": "by theory with their own a",
     }
     presets = {
         "quick": {"training": {"epochs": 10, "learning_rate": 0.1}},

@@ -68,28 +68,26 @@ class NeuralCollapse(penchant.Probe):
         "random order",
         "{split}-accuracy": "accuracy on these samples; null: the most frequent class",
     }
-    arrays = {
-        "steps": "steps of training, a row of the other arrays each",
-        "nc1-by-layer": "nc1 of what each layer is given (steps, layers)",
-        "nc1-null": "the same with permuted labels, mean over permutations",
-        "nc1-isotropic": "the same of isotropic features of this dimension, (layers,)",
-        "nc2-simplex-by-layer": "nc2-simplex of each layer (steps, layers)",
-        "nc2-simplex-null": "the same with permuted labels",
-        "nc2-simplex-isotropic": "the same of isotropic features, (layers,)",
-        "nc2-norms-by-layer": "nc2-norms of each layer (steps, layers)",
-        "nc2-norms-null": "the same with permuted labels",
-        "nc2-norms-isotropic": "the same of isotropic features, (layers,)",
-        "nc2-angles-by-layer": "nc2-angles of each layer (steps, layers)",
-        "nc2-angles-null": "the same with permuted labels",
-        "nc2-angles-isotropic": "the same of isotropic features, (layers,)",
-        "nc3-by-step": "nc3 of the last layer (steps,)",
-        "nc3-null": "the same with permuted labels",
-        "nc4-by-layer": "nc4 of each layer (steps, layers)",
-        "nc4-null": "the same with permuted labels",
-        "nc2-simplex-classifier-by-step": "nc2-simplex of the classifier (steps,)",
-        "nc2-norms-classifier-by-step": "nc2-norms of the classifier (steps,)",
-        "nc2-angles-classifier-by-step": "nc2-angles of the classifier (steps,)",
-        "accuracies": "accuracy on these samples (steps,)",
+    arrays = {"steps": "steps of training"}
+    tables = {
+        **{
+            table: about
+            for name in ("nc1", "nc2-simplex", "nc2-norms", "nc2-angles")
+            for table, about in {
+                f"{name}-by-layer[step, layer]": f"{name} of what each layer is given",
+                f"{name}-null[step, layer]": "the same with permuted labels, mean over "
+                "permutations",
+                f"{name}-isotropic[layer]": "the same of isotropic features of this dimension",
+            }.items()
+        },
+        "nc3-by-step[step]": "nc3 of the last layer",
+        "nc3-null[step]": "the same with permuted labels",
+        "nc4-by-layer[step, layer]": "nc4 of each layer",
+        "nc4-null[step, layer]": "the same with permuted labels",
+        "nc2-simplex-classifier-by-step[step]": "nc2-simplex of the classifier",
+        "nc2-norms-classifier-by-step[step]": "nc2-norms of the classifier",
+        "nc2-angles-classifier-by-step[step]": "nc2-angles of the classifier",
+        "accuracies[step]": "accuracy on these samples",
     }
     card = penchant.Card(
         61, ("nc1", "nc2-simplex"), {"per_class": 20}, family="representation and collapse"

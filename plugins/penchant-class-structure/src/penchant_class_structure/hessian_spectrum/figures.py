@@ -1,10 +1,12 @@
 """Figures of the probe `hessian-spectrum`."""
 
+import attrs
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, captioned, log_ticks, palette
+from penchant_numerics.pictures import BLUE, GREEN, ORANGE, RED, captioned, log_ticks
+from penchant_numerics.pictures.curves import Panel, panels
 
 COLOURS = {"hessian": BLUE, "gauss-newton": ORANGE, "residual": GREEN}
 TITLES = {"hessian": "Hessian", "gauss-newton": "G (Gauss-Newton)", "residual": "E = Hessian - G"}
@@ -201,67 +203,34 @@ def _line(axes: Axes, result: penchant.Result, prefix: str) -> None:
 def modules(result: penchant.Result) -> Figure:
     """Traces and leading eigenvalues of modules, a row for each set of samples."""
     traces = result.tables["trace-by-module"]
-    top = result.tables["top-eigenvalues-by-module"]
-    splits = traces.axes["split"]
-    figure = Figure(figsize=(8.8, 3.2 * len(splits) + 0.6))
-    axes = figure.subplots(len(splits), 2, squeeze=False)
-    for (left, right), split in zip(axes, splits):
-        _bars(left, traces.at(split=split), "trace")
-        _bars(right, top.at(split=split, rank=1), "largest eigenvalue")
-        left.set_title(f"{split} samples", fontsize=9)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    largest = result.tables["top-eigenvalues-by-module"].at(rank=1)
+    matrices = traces.axes["matrix"]
+    shown = {}
+    for split in traces.axes["split"]:
+        for what, table in {"trace": traces, "largest eigenvalue": largest}.items():
+            curves = {TITLES[str(each)]: table.at(split=split, matrix=each) for each in matrices}
+            shown[f"{what}, {split} samples"] = Panel(curves, what, level=0.0, level_label="0")
+    figure = panels(shown, x="module", columns=2)
     return captioned(
         figure,
-        "Traces and largest eigenvalues of the diagonal blocks of each module, with two standard "
+        "Traces and largest eigenvalues of the diagonal blocks of each module, with standard "
         "errors (of traces) and residuals (of eigenvalues).",
         title="The Hessian, G and E by module",
     )
 
 
-def _bars(panel: Axes, table: penchant.Table, ylabel: str) -> None:
-    """Bars for each module and matrix."""
-    names = [str(each) for each in table.axes["module"]]
-    matrices = [str(each) for each in table.axes["matrix"]]
-    width = 0.8 / len(matrices)
-    for number, matrix in enumerate(matrices):
-        own = table.at(matrix=matrix)
-        positions = np.arange(len(names)) + (number - (len(matrices) - 1) / 2) * width
-        panel.bar(
-            positions,
-            own.values,
-            width,
-            yerr=2 * own.stderr if isinstance(own.stderr, np.ndarray) else None,
-            color=COLOURS[matrix],
-            label=TITLES[matrix],
-            capsize=2,
-        )
-    panel.axhline(0, color="black", linewidth=0.6)
-    panel.set_xticks(np.arange(len(names)), names, rotation=30, ha="right", fontsize=8)
-    panel.set_ylabel(ylabel)
-
-
 def module_densities(result: penchant.Result) -> Figure:
-    """Densities of modules on a log axis, a row for each matrix, of the first samples."""
+    """Densities of modules on a log axis, a panel for each matrix, of the first samples."""
     table = result.tables["density-by-module"]
     split = table.axes["split"][0]
-    matrices, names = table.axes["matrix"], table.axes["module"]
-    grid = np.array(table.axes["eigenvalue"])
-    figure = Figure(figsize=(6.8, 2.2 * len(matrices) + 1.0))
-    axes = figure.subplots(len(matrices), 1, squeeze=False, sharex=True)[:, 0]
-    for panel, matrix in zip(axes, matrices):
+    shown = {}
+    for matrix in table.axes["matrix"]:
         densities = table.at(split=split, matrix=matrix)
-        floor = densities.values.max() * _DECADES
-        for name, colour in zip(names, palette(len(names))):
-            values = np.maximum(densities.at(module=name).values, floor)
-            panel.semilogy(grid, values, color=colour, linewidth=1.1, label=str(name))
-        panel.set_ylabel(f"density, {TITLES[str(matrix)]}", fontsize=8)
-    log_ticks(*axes)
-    axes[-1].set_xlabel("eigenvalue")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+        above = np.maximum(densities.values, densities.values.max() * _DECADES)
+        densities = attrs.evolve(densities, values=above)
+        shown[TITLES[str(matrix)]] = Panel(densities, "density", yscale="log")
     return captioned(
-        figure,
+        panels(shown, x="eigenvalue"),
         f"Densities of the eigenvalues of each module's diagonal block, of {split} samples.",
         title="Spectra by module",
     )

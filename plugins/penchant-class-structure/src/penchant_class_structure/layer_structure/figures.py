@@ -3,20 +3,13 @@
 import math
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import (
-    BLUE,
-    FAINT,
-    GREY,
-    ORANGE,
-    Curve,
-    by_index,
-    captioned,
-    log_ticks,
-)
+from penchant_numerics.pictures import BLUE, GREY, ORANGE, captioned, log_ticks
+from penchant_numerics.pictures.curves import Panel, panels
 
 COLUMNS = 8
 _SMALLEST = 1e-10  # of the largest value: smaller ones are rounding
@@ -46,7 +39,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _panels(result: penchant.Result) -> tuple[Figure, list[Axes], Sequence[str]]:
     """A figure with a panel for each layer, and the layers' names."""
-    names = result.labels["layers"]
+    names = [str(name) for name in result.tables["separation-features-by-layer"].axes["layer"]]
     count = len(names)
     columns = min(COLUMNS, count)
     rows = math.ceil(count / columns)
@@ -142,28 +135,28 @@ def _points(
 
 def depth(result: penchant.Result) -> Figure:
     """Separation and whitening against depth, with their nulls."""
-    figure = Figure(figsize=(9.4, 4.0))
-    axes = figure.subplots(1, 2)
-    names = result.labels["layers"]
-    positions = np.arange(len(names))
-    titles = {"separation": "separation", "whitening": "whitening: 2nd largest / smallest"}
-    for panel, (statistic, ylabel) in zip(axes, titles.items()):
-        curves = {}
-        for kind in ("features", "errors"):
-            values = result.arrays[f"{statistic}-{kind}-by-layer"]
-            null = result.arrays.get(f"{statistic}-{kind}-null")
-            curves[kind] = Curve(values, null=null)
-        by_index(positions, curves, xlabel="layer", ylabel=ylabel, axes=panel)
-        panel.get_legend().remove()
-        panel.set_yscale("log")
-        panel.set_xticks(positions, names)
-        panel.tick_params(labelsize=7)
-    axes[0].axhline(1, color=FAINT, linewidth=0.8)
-    log_ticks(*axes)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    separation, whitening = (_by_kind(result, each) for each in ("separation", "whitening"))
+    figure = panels(
+        {
+            "separation": Panel(
+                separation, "ratio", level=1.0, level_label="separated above", yscale="log"
+            ),
+            "whitening": Panel(whitening, "2nd largest / smallest", yscale="log"),
+        },
+        x="layer",
+    )
     return captioned(
         figure,
         "Class means are separated if the separation is above 1; null: permuted classes.",
         title="Class structure by layer",
     )
+
+
+def _by_kind(result: penchant.Result, statistic: str) -> dict[str, penchant.Table]:
+    """Numbers of features and of errors by layer, with those of permuted classes."""
+    tables = {}
+    for kind in ("features", "errors"):
+        table = result.tables[f"{statistic}-{kind}-by-layer"]
+        null = result.tables.get(f"{statistic}-{kind}-null")
+        tables[kind] = attrs.evolve(table, null=None if null is None else null.values)
+    return tables

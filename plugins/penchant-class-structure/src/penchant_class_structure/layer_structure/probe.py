@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 from penchant_numerics.data import Samples
@@ -47,25 +48,23 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
     assert context.training is not None  # the probe needs one
     decay = context.training.weight_decay
     rows = [_row(layer, options, decay) for layer in layers]
-    arrays = {name: _stacked(rows, name) for name in rows[0]}
+    arrays = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     draws = _draws(layers)
+    axes = {"layer": [layer.name or "(the network)" for layer in layers]}
+    by_layer = [name for name in arrays if name.endswith("-by-layer")]
+    tables = {name: penchant.Table(arrays.pop(name), axes) for name in by_layer}
     if options.permutations:
         for name, values in draws.items():
-            arrays[f"{name}-null"] = values.mean(1)
+            tables[f"{name}-null"] = penchant.Table(values.mean(1), axes)
 
     # numbers of the last layer, where classes stand out most
-    quantities = _quantities(arrays, draws)
+    quantities = _quantities(tables, draws)
     quantities["loss"] = loss_on(network, samples, "cross-entropy")
+    conventions = _conventions(options, decay)
+    result = penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
     # errors of the last layer leave nothing to be separated from
-    missing = [name for name, array in arrays.items() if not np.isfinite(array).all()]
-    names = [layer.name or "(the network)" for layer in layers]
-    return penchant.Result(
-        quantities,
-        arrays,
-        conventions=_conventions(options, decay),
-        missing=tuple(missing),
-        labels={"layers": tuple(names)},
-    )
+    missing = [name for name, array in result.arrays.items() if not np.isfinite(array).all()]
+    return attrs.evolve(result, missing=missing)
 
 
 def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> list[LayerMoments]:
@@ -83,12 +82,6 @@ def _layers(network: nn.Module, samples: Samples, context: penchant.Context) -> 
             "the network has no linear layer or convolution, expected at least one"
         )
     return moments.moments
-
-
-def _stacked(rows: list[Row], name: str) -> np.ndarray:
-    """What all layers have under a name, a row each."""
-    values = [np.asarray(row[name]) for row in rows]
-    return np.stack(values)
 
 
 def _name_left_out(layers: Layers, options: LayerStructure, context: penchant.Context) -> None:
@@ -120,13 +113,13 @@ def _draws(layers: list[LayerMoments]) -> Draws:
     return by_measure
 
 
-def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, penchant.Quantity]:
+def _quantities(tables: dict[str, penchant.Table], draws: Draws) -> dict[str, penchant.Quantity]:
     """Numbers of the last layer that has them, and how many layers are separated."""
     quantities = {}
     for kind in KINDS:
         for statistic in ("separation", "whitening"):
             name = f"{statistic}-{kind}"
-            values = arrays[f"{name}-by-layer"]
+            values = tables[f"{name}-by-layer"].values
 
             # the last layer's errors have no separation: the one before it has
             defined = np.nonzero(np.isfinite(values))[0]
@@ -136,12 +129,12 @@ def _quantities(arrays: dict[str, np.ndarray], draws: Draws) -> dict[str, pencha
                 quantities[name] = penchant.Quantity(values[last], exact=True, **null)
 
         # how many layers are separated, and how many would be by chance
-        separations = arrays[f"separation-{kind}-by-layer"]
+        separations = tables[f"separation-{kind}-by-layer"].values
         count = (separations > 1).sum()
         null = _null((draws[f"separation-{kind}"] > 1).sum(0))
         quantities[f"separated-layers-{kind}"] = penchant.Quantity(count, exact=True, **null)
-    if "stationarity-by-layer" in arrays:
-        largest = arrays["stationarity-by-layer"].max()
+    if "stationarity-by-layer" in tables:
+        largest = tables["stationarity-by-layer"].values.max()
         if not np.isfinite(largest):
             raise penchant.Error(
                 "the weights of a layer are exactly zero, expected some that differ from zero: "

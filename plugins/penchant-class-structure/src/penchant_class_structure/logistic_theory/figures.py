@@ -3,7 +3,8 @@
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, ORANGE, Curve, by_index, captioned
+from penchant_numerics.pictures import BLUE, ORANGE, captioned
+from penchant_numerics.pictures.curves import Panel, panels
 
 _PAIRS = {
     "probabilities set": ("spectrum", "theory"),
@@ -39,46 +40,25 @@ def spectra(result: penchant.Result) -> Figure:
 
 def sweep(result: penchant.Result) -> Figure:
     """Error and ratio of outliers to bulk against the separation."""
-    figure = Figure(figsize=(8.8, 3.8))
-    left, right = figure.subplots(1, 2)
-    arrays = result.arrays
+    tables = result.tables
     errors = {
-        "error probability a": _curve(result, "sweep-error-probability"),
-        "test error": _curve(result, "sweep-test-error"),
+        "error probability a": tables["sweep-error-probability"],
+        "test error": tables["sweep-test-error"],
     }
-    ratios = {
-        "measured": _curve(result, "sweep-ratio"),
-        "theorem 8.1": Curve(arrays["sweep-ratio-theory"]),
-    }
-    chance = 1 - 1 / arrays["multiplicity"][0]
-    xlabel = "separation t"
-    positions = arrays["separations"]
-    by_index(
-        positions,
-        errors,
-        xlabel=xlabel,
-        ylabel="share",
-        level=chance,
-        level_label="guessing",
-        axes=left,
-    )
-    by_index(
-        positions,
-        ratios,
-        xlabel=xlabel,
-        ylabel="outliers / bulk",
-        level=1.0,
-        axes=right,
-        level_label="classes with equal means",
+    ratios = {"measured": tables["sweep-ratio"], "theorem 8.1": tables["sweep-ratio-theory"]}
+    chance = 1 - 1 / tables["multiplicity"].values[0]
+    figure = panels(
+        {
+            "errors": Panel(errors, "share", level=chance, level_label="guessing"),
+            "outliers": Panel(
+                ratios, "outliers / bulk", level=1.0, level_label="classes with equal means"
+            ),
+        },
+        x="separation",
+        xlabel="separation t",
     )
     return captioned(
         figure,
         "Error rates, and the ratio of outliers to bulk, by the separation of the classes.",
         title="Error rates and outliers by separation",
     )
-
-
-def _curve(result: penchant.Result, name: str) -> Curve:
-    values = result.arrays[name]
-    stderr = result.arrays.get(f"{name}-stderr")
-    return Curve(values, stderr)

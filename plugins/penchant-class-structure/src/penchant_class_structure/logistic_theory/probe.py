@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -20,6 +21,7 @@ from penchant_class_structure.logistic_theory.canonical_model import (
     traces_on_eigenspaces,
 )
 
+SPACES = {"eigenspace": ("outliers", "mini-bulk", "bulk", "zeros")}
 COMPARED = 3  # eigenspaces whose eigenvalue is not zero
 SWEPT = ("error-probability", "test-error", "ratio", "ratio-theory")
 
@@ -33,30 +35,42 @@ def run(options: LogisticTheory, context: penchant.Context) -> penchant.Result:
     p = symmetric_probabilities(samples.labels, C, options.alpha)
     measured, stderr = mean_and_stderr(traces_on_eigenspaces(samples.inputs, p), samples.labels)
     expected = theory(C, t, options.alpha)
-    arrays = {
-        "multiplicity": multiplicities(C, options.inputs),
-        "theory": expected,
-        "measured": measured,
-        "measured-stderr": stderr,
-        "spectrum": torch.linalg.eigvalsh(gauss_newton(samples.inputs, p)).flip(0),
+    spectrum = torch.linalg.eigvalsh(gauss_newton(samples.inputs, p)).flip(0)
+    tables = {
+        "multiplicity": penchant.Table(multiplicities(C, options.inputs), SPACES),
+        "theory": penchant.Table(expected, SPACES),
+        "measured": penchant.Table(measured, SPACES, stderr=stderr, over="samples"),
+        "spectrum": penchant.Table(spectrum, {"rank": range(len(spectrum))}),
     }
 
     # then classifiers, one a separation, trained in shards
     separations = sorted({t, *options.separations})
-    rows = list(context.map(trained_classifier, separations))
-    own = rows[separations.index(t)]
-    for name in ("trained", "trained-stderr", "trained-theory", "trained-spectrum"):
-        arrays[name] = own[name]
-    arrays["separations"] = np.array(separations)
+    inside = {**SPACES, "rank": range(len(spectrum))}
+    swept = context.tables(trained_classifier, inside=inside, separation=separations)
+    own = {name: each.at(separation=t) for name, each in swept.items()}
+    for name in ("trained", "trained-theory", "trained-spectrum"):
+        tables[name] = _with_error(own, name)
     for name in SWEPT:
-        arrays[f"sweep-{name}"] = np.array([row[name] for row in rows])
-        if f"{name}-stderr" in own:
-            arrays[f"sweep-{name}-stderr"] = np.array([row[f"{name}-stderr"] for row in rows])
+        tables[f"sweep-{name}"] = _with_error(swept, name)
 
     # the zeros are exact, and not compared
     z = ((measured - expected) / stderr)[:COMPARED].abs()
-    quantities = _quantities(float(z.max()), own, options)
-    return penchant.Result(quantities, arrays, conventions=_conventions(options))
+    numbers = {name: each.values for name, each in own.items()}
+    return penchant.Result(
+        _quantities(float(z.max()), numbers, options),
+        {"separations": np.array(separations)},
+        tables=tables,
+        conventions=_conventions(options),
+    )
+
+
+def _with_error(tables: dict[str, penchant.Table], name: str) -> penchant.Table:
+    """A table with its standard errors, which classifiers return beside it."""
+    stderr = tables.get(f"{name}-stderr")
+    if stderr is None:
+        return tables[name]
+    over = "test samples" if name == "test-error" else "samples"
+    return attrs.evolve(tables[name], stderr=stderr.values, over=over)
 
 
 def _data(context: penchant.Context, separation: float) -> Data:
@@ -73,9 +87,10 @@ def _data(context: penchant.Context, separation: float) -> Data:
     )
 
 
-def trained_classifier(context: penchant.Context, separation: float) -> dict[str, Any]:
+def trained_classifier(context: penchant.Context, item: dict[str, float]) -> dict[str, Any]:
     """A classifier trained at one separation, and its G on the theory's eigenspaces."""
     options: LogisticTheory = context.options
+    separation = item["separation"]
     data = _data(context, separation)
     training = context.train(_classifier(options, context), data.train, separation, test=data.test)
     *_, (_, network) = training
@@ -174,7 +189,7 @@ def _quantities(
             own["test-error"],
             stderr=own["test-error-stderr"],
             over="test samples",
-            count=own["test-samples"],
+            count=int(own["test-samples"]),
             null=guessing,
         ),
         "trained-difference": penchant.Quantity(

@@ -1,16 +1,20 @@
 """Figures of the probe `neural-collapse`: the measures along training, and by layer."""
 
+from typing import Any
+
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, GREEN, GREY, ORANGE, captioned, log_ticks
+from penchant_numerics.pictures import captioned, log_ticks
+from penchant_numerics.pictures.curves import Panel, panels
 from penchant_numerics.statistics import significant
 
 NAMES = {
     "nc1": "NC1: scatter within classes",
     "nc2-simplex": "NC2: angles, from a simplex",
     "nc2-norms": "NC2: norms, spread",
+    "nc3": "NC3: classifier, from the means",
     "nc4": "NC4: nearest mean disagrees",
 }
 
@@ -54,94 +58,62 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def _training(result: penchant.Result) -> Figure:
     """The last layer's measures by step, with those of permuted labels and isotropic features."""
-    steps = result.arrays["steps"]
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    panels = figure.subplots(2, 3)
-    for panel, (name, title) in zip((panels[0, 0], panels[0, 1], panels[0, 2]), NAMES.items()):
-        _curve(panel, steps, *_last(result, name), title=title)
-        level = result.arrays[f"{name}-isotropic"][-1]
-        panel.axhline(level, color=GREY, linestyle=":", label="isotropic")
-        if f"{name}-classifier-by-step" in result.arrays:
-            values = result.arrays[f"{name}-classifier-by-step"]
-            panel.plot(steps, values, "s-", color=GREEN, markersize=3, label="classifier")
-    nc3 = [result.arrays[f"nc3-{ending}"] for ending in ("by-step", "by-step-stderr", "null")]
-    _curve(panels[1, 0], steps, *nc3, title="NC3: classifier, from the means")
-    _curve(panels[1, 1], steps, *_last(result, "nc4"), title=NAMES["nc4"])
-    for panel in panels.flat[:5]:
+    last = result.tables["nc1-by-layer"].axes["layer"][-1]
+    shown = {title: _beside_nulls(result, name, layer=last) for name, title in NAMES.items()}
+    accuracies = {"measured": result.tables["accuracies"]}
+    shown[f"{result.options['split']} accuracy"] = Panel(accuracies, "share")
+    figure = panels(shown, x="step", xlabel="training step")
+    for panel in figure.axes[:-1]:
         _log(panel)
-    split = result.options["split"]
-    panels[1, 2].plot(steps, result.arrays["accuracies"], "o-", color=BLUE, markersize=3)
-    panels[1, 2].set_title(f"{split} accuracy", fontsize=9)
-    for panel in panels.flat:
-        panel.set_xlabel("training step", fontsize=8)
-        panel.set_ylabel("value", fontsize=8)
-        panel.tick_params(labelsize=8)
-    _legend(figure, panels[0, 1])
     caption = (
-        "Measures of the last layer with standard errors over samples; dashed: permuted labels; "
+        "Measures of the last layer with standard errors over samples, beside permuted labels; "
         "dotted: isotropic features of this dimension. 0 is collapse."
     )
     return captioned(figure, caption, title="Neural collapse along training")
 
 
-def _last(result: penchant.Result, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, errors and nulls of the last layer by step."""
-    arrays = result.arrays
-    keys = (f"{name}-by-layer", f"{name}-by-layer-stderr", f"{name}-null")
-    values, errors, nulls = (arrays[key][:, -1] for key in keys)
-    return values, errors, nulls
-
-
 def _layers(result: penchant.Result) -> Figure:
     """Measures of every layer at the last step."""
-    names = result.labels["layers"]
-    figure = Figure(figsize=(max(9.0, 0.5 * len(names) + 5), 6.0), layout="constrained")
-    panels = list(figure.subplots(2, 2).flat)
-    positions = np.arange(len(names))
-    for panel, (name, title) in zip(panels, NAMES.items()):
-        if f"{name}-by-layer" not in result.arrays:
-            panel.set_visible(False)
-            continue
-        values = result.arrays[f"{name}-by-layer"][-1]
-        errors = result.arrays[f"{name}-by-layer-stderr"][-1]
-        _curve(panel, positions, values, errors, result.arrays[f"{name}-null"][-1], title=title)
-        if f"{name}-isotropic" in result.arrays:
-            level = result.arrays[f"{name}-isotropic"]
-            panel.plot(positions, level, ":", color=GREY, label="isotropic")
+    last = result.tables["nc1-by-layer"].axes["step"][-1]
+    shown = {
+        title: _beside_nulls(result, name, step=last)
+        for name, title in NAMES.items()
+        if f"{name}-by-layer" in result.tables
+    }
+    figure = panels(shown, x="layer", columns=2)
+    for panel in figure.axes[: len(shown)]:
         _log(panel)
-        panel.set_xticks(positions, names, rotation=60, ha="right", fontsize=7)
-        panel.set_xlabel("layer", fontsize=8)
-        panel.set_ylabel("value", fontsize=8)
-    _legend(figure, panels[0])
     caption = (
-        "What each layer is given, from the input to the classifier; dashed: permuted labels; "
-        "dotted: isotropic features of the layer's dimension."
+        "What each layer is given, from the input to the classifier, beside permuted labels; "
+        "dashed: isotropic features of the layer's dimension."
     )
     return captioned(figure, caption, title="Neural collapse by layer")
 
 
-def _curve(
-    panel: Axes,
-    positions: np.ndarray,
-    values: np.ndarray,
-    errors: np.ndarray,
-    null: np.ndarray,
-    *,
-    title: str,
-) -> None:
-    panel.errorbar(
-        positions, values, errors, fmt="o-", color=BLUE, markersize=3, capsize=2, label="measured"
-    )
-    panel.plot(positions, null, "--", color=ORANGE, label="permuted labels")
-    panel.set_title(title, fontsize=9)
+def _beside_nulls(result: penchant.Result, name: str, **chosen: Any) -> Panel:
+    """A measure of one layer, or at one step, beside what it is without collapse."""
+    keys = {
+        f"{name}-by-layer": "measured",
+        f"{name}-by-step": "measured",
+        f"{name}-null": "permuted labels",
+        f"{name}-classifier-by-step": "classifier",
+        f"{name}-isotropic": "isotropic",
+    }
+    known = {
+        label: _at(result.tables[key], chosen)
+        for key, label in keys.items()
+        if key in result.tables
+    }
+    level: Any = known.pop("isotropic", None)
+    if level is not None and not level.axes:
+        level = level.values.item()
+    curves = {label: table for label, table in known.items() if table.axes}
+    return Panel(curves, "value", level=level, level_label="isotropic")
 
 
-def _legend(figure: Figure, panel: Axes) -> None:
-    """One legend for all panels, below them: inside of one it would lie on a line."""
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8
-    )
+def _at(table: penchant.Table, chosen: dict[str, Any]) -> penchant.Table:
+    """A table at coordinates of those axes that it has."""
+    return table.at(**{axis: each for axis, each in chosen.items() if axis in table.axes})
 
 
 def _log(panel: Axes) -> None:

@@ -1,10 +1,11 @@
 """The probe `neural-collapse`: NC1 to NC4 of every layer, along training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -65,16 +66,18 @@ def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
         steps.append(step)
         measured_steps.append(_measured(network, layers, samples, labellings, groups))
     assert layers is not None
-    widths = [_width(module) for module in layers.modules.values()]
-    arrays, missing = _arrays(measured_steps, samples, widths, context)
-    arrays["accuracies"] = np.array([each.accuracy for each in measured_steps])
-    arrays["steps"] = np.array(steps)
-    return penchant.Result(
-        _quantities(measured_steps[-1], samples, layers, context),
-        arrays,
-        conventions=_conventions(options, layers),
-        missing=missing,
-        labels={"layers": tuple(name or "(the network)" for name in layers.modules)},
+    names = [name or "(the network)" for name in layers.modules]
+    widths = dict(zip(names, map(_width, layers.modules.values())))
+    tables = _tables(measured_steps, steps, samples, widths, context)
+    accuracies = [each.accuracy for each in measured_steps]
+    tables["accuracies"] = penchant.Table(accuracies, {"step": steps})
+    return _with_missing(
+        penchant.Result(
+            _quantities(measured_steps[-1], samples, layers, context),
+            {"steps": np.array(steps)},
+            tables=tables,
+            conventions=_conventions(options, layers),
+        )
     )
 
 
@@ -96,25 +99,26 @@ def _of_arrays(options: NeuralCollapse, context: penchant.Context) -> penchant.R
         permuted = scatters[last].permuted / scatters[last].counts.sum(0)[:, None]
         _fill_classifier(step, scatters[last], permuted, given.classifier)
     samples = Samples(given.labels, given.labels)
-    widths = [each.sums.shape[2] for each in scatters.values()]
+    widths = {name: each.sums.shape[2] for name, each in scatters.items()}
     quantities = _of_last_layer(step, samples, len(scatters) - 1, options)
     if given.classifier is not None:
         quantities |= _of_classifier(step, given.classifier, context)
-    arrays, missing = _arrays([step], samples, widths, context)
-    arrays["steps"] = np.array([0])
-    return penchant.Result(
-        quantities,
-        arrays,
-        conventions={
-            "features": "the arrays that were given, mean over positions",
-            "last layer": f"{last}, the last of the arrays",
-            "means": _MEANS,
-            "samples": f"{options.per_class or 'all'} of each class",
-            "null": f"labels permuted {options.permutations} times",
-        },
-        missing=missing,
-        labels={"layers": tuple(scatters)},
-    )
+    conventions = {
+        "features": "the arrays that were given, mean over positions",
+        "last layer": f"{last}, the last of the arrays",
+        "means": _MEANS,
+        "samples": f"{options.per_class or 'all'} of each class",
+        "null": f"labels permuted {options.permutations} times",
+    }
+    tables = _tables([step], [0], samples, widths, context)
+    arrays = {"steps": np.array([0])}
+    return _with_missing(penchant.Result(quantities, arrays, conventions, tables=tables))
+
+
+def _with_missing(result: penchant.Result) -> penchant.Result:
+    """The result, which names what has numbers that are not defined."""
+    missing = [name for name, each in result.arrays.items() if not np.isfinite(each).all()]
+    return attrs.evolve(result, missing=missing)
 
 
 def _steps(options: NeuralCollapse, context: penchant.Context) -> list[int] | None:
@@ -319,33 +323,53 @@ def _shuffled_geometry(weight: Tensor, context: penchant.Context) -> list[dict[s
     return measures
 
 
-def _arrays(
-    steps: list[_Step], samples: Samples, widths: Sequence[int], context: penchant.Context
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Everything by step and layer, and the names of arrays with numbers that are not defined."""
-    arrays: dict[str, Any] = {}
-    for name in (*MEASURES, "nc3", "nc4"):
-        if name not in steps[0].values:
+def _tables(
+    measured: list[_Step],
+    steps: list[int],
+    samples: Samples,
+    widths: Mapping[str, int],
+    context: penchant.Context[NeuralCollapse],
+) -> dict[str, penchant.Table]:
+    """Everything by step and layer; `widths` are features of what each layer is given."""
+    along_steps = {"step": steps}
+    axes = {**along_steps, "layer": tuple(widths)}
+    tables = {}
+    for name in _MEASURED:
+        if name not in measured[0].values:
             continue
-        key = "nc3-by-step" if name == "nc3" else f"{name}-by-layer"
-        arrays[key] = np.stack([each.values[name] for each in steps])
-        arrays[f"{key}-stderr"] = np.stack([each.errors[name] for each in steps])
-        arrays[f"{name}-null"] = np.stack([each.nulls[name].mean(0) for each in steps])
-    for name in MEASURES[1:] if "nc3" in steps[0].values else ():
-        values = [each.values[f"{name}-classifier"] for each in steps]
-        arrays[f"{name}-classifier-by-step"] = np.array(values)
+        own, key = (along_steps, "by-step") if name == "nc3" else (axes, "by-layer")
+        tables[f"{name}-{key}"] = penchant.Table(
+            [each.values[name] for each in measured],
+            own,
+            stderr=[each.errors[name] for each in measured],
+            df=None if name == "nc4" else context.options.groups - 1,
+            over="samples",
+            count=len(samples.labels),
+        )
+        null = [each.nulls[name].mean(0) for each in measured]
+        tables[f"{name}-null"] = penchant.Table(null, own)
+        classifier = f"{name}-classifier"
+        if classifier in measured[0].values:
+            values = [each.values[classifier] for each in measured]
+            tables[f"{classifier}-by-step"] = penchant.Table(values, along_steps)
+    return tables | _isotropic(samples, widths, context)
 
-    # isotropic features of each layer's dimension
+
+def _isotropic(
+    samples: Samples, widths: Mapping[str, int], context: penchant.Context
+) -> dict[str, penchant.Table]:
+    """NC1 and NC2 of isotropic features of each layer's dimension."""
     counts = samples.labels.bincount()
     rows = []
-    for number, width in enumerate(widths):
+    for number, width in enumerate(widths.values()):
         generator = context.generator("isotropic", number)
-        draws = isotropic(counts, width, generator=generator, draws=_DRAWS)
-        rows.append({name: np.mean([each[name] for each in draws]) for name in MEASURES})
-    for name in MEASURES:
-        arrays[f"{name}-isotropic"] = np.array([row[name] for row in rows])
-    missing = tuple(name for name, values in arrays.items() if not np.isfinite(values).all())
-    return arrays, missing
+        rows.append(isotropic(counts, width, generator=generator, draws=_DRAWS))
+    return {
+        f"{name}-isotropic": penchant.Table(
+            [np.mean([each[name] for each in draws]) for draws in rows], {"layer": tuple(widths)}
+        )
+        for name in MEASURES
+    }
 
 
 def _width(module: nn.Module) -> int:

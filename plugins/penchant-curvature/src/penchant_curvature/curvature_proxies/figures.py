@@ -50,7 +50,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _proxies(result: penchant.Result) -> list[str]:
     prefix = "layer-shift-"  # which neither the exact matrix nor errors have
     proxies = []
-    for name in result.arrays:
+    for name in result.tables:
         if name.startswith(prefix):
             proxies.append(name.removeprefix(prefix))
     return proxies
@@ -62,8 +62,8 @@ def _has_exact(result: penchant.Result) -> bool:
     return bool(np.isfinite(traces).any())
 
 
-def _layers(result: penchant.Result) -> Sequence[str]:
-    return result.labels["layers"]
+def _layers(result: penchant.Result) -> list[str]:
+    return [str(name) for name in result.tables["layer-parameters"].axes["layer"]]
 
 
 def _colour(result: penchant.Result, name: str) -> str:
@@ -148,20 +148,17 @@ def errors(result: penchant.Result) -> Figure:
     layers = _layers(result)
     figure = Figure(figsize=(11.5, 4.0))
     left, middle, right = figure.subplots(1, 3)
-    arrays = result.arrays
+    tables = result.tables
+    exact, random = tables["layer-trace-exact"], tables["layer-overlap-null"]
     for name in _proxies(result):
-        stderr = arrays.get(f"layer-error-{name}-stderr")
-        _by_depth(left, result, name, arrays[f"layer-error-{name}"], stderr)
-        _null_by_depth(left, result, name)
-        ratio = arrays[f"layer-trace-{name}"] / arrays["layer-trace-exact"]
-        _by_depth(middle, result, name, ratio)
-        _by_depth(right, result, name, arrays[f"layer-overlap-{name}"])
+        _by_depth(left, result, name, tables[f"layer-error-{name}"])
+        ratio = tables[f"layer-trace-{name}"].values / exact.values
+        _by_depth(middle, result, name, penchant.Table(ratio, exact.axes))
+        _by_depth(right, result, name, tables[f"layer-overlap-{name}"])
 
     # what each would be for a perfect proxy, and for none
     middle.axhline(1.0, color=_colour(result, "exact"), linewidth=0.8)
-    random = arrays["layer-overlap-null"]
-    positions = np.arange(len(layers))
-    right.plot(positions, random, ":", color=FAINT, label="random vectors")
+    right.plot(random.values, ":", color=FAINT, label="random vectors")
     left.set(ylabel="relative error")
     left.set_ylim(bottom=0)
     middle.set(ylabel="trace / exact trace", yscale="log")
@@ -180,38 +177,20 @@ def errors(result: penchant.Result) -> Figure:
     )
 
 
-def _by_depth(
-    panel: Axes,
-    result: penchant.Result,
-    name: str,
-    values: np.ndarray,
-    stderr: np.ndarray | None = None,
-) -> None:
-    """One proxy's numbers, layer by layer, with two standard errors where there are any."""
-    panel.errorbar(
-        np.arange(len(values)),
-        values,
-        None if stderr is None else 2 * stderr,
-        fmt="o-",
-        color=_colour(result, name),
-        markersize=4,
-        label=_label(name),
-    )
+def _by_depth(panel: Axes, result: penchant.Result, name: str, table: penchant.Table) -> None:
+    """One proxy's numbers, layer by layer, with two standard errors where there are any.
 
-
-def _null_by_depth(panel: Axes, result: penchant.Result, name: str) -> None:
-    """Errors with classes permuted, where the proxy uses classes."""
-    null = result.arrays.get(f"layer-error-{name}-null")
-    if null is None:
-        return
+    Dotted where the proxy uses classes: the same with classes permuted.
+    """
+    positions, colour = np.arange(len(table.values)), _colour(result, name)
+    errors = None if table.stderr is None else 2 * np.asarray(table.stderr)
     panel.errorbar(
-        np.arange(len(null)),
-        null,
-        result.arrays.get(f"layer-error-{name}-null-stderr"),
-        fmt=":",
-        color=_colour(result, name),
-        label=f"{_label(name)}, classes permuted",
+        positions, table.values, errors, fmt="o-", color=colour, markersize=4, label=_label(name)
     )
+    if table.null is not None:
+        label = f"{_label(name)}, classes permuted"
+        null = np.asarray(table.null)
+        panel.errorbar(positions, null, table.null_stderr, fmt=":", color=colour, label=label)
 
 
 def _legend_below(figure: Figure, panels: Sequence[Axes]) -> None:

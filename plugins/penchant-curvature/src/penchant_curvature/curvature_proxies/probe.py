@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -34,6 +35,7 @@ FEW = 3  # samples per class that carry the curvature, below which errors say li
 ROUNDING = 1e-6  # of relative errors in single precision: smaller differences decide nothing
 
 Shards = list[dict[str, Any]]
+Tables = dict[str, penchant.Table]
 
 
 def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result:
@@ -50,31 +52,32 @@ def run(options: CurvatureProxies, context: penchant.Context) -> penchant.Result
     shards = list(context.map(measure_layer, layers))
 
     # what the layers found, a row each; then numbers about all of them
-    arrays = _arrays(shards, proxies, leading)
+    names = tuple(name or "(the network)" for name in layers)
+    tables = _tables(shards, names, proxies, leading)
     cosines = _cosines(shards)
     if cosines is not None:
-        arrays |= _cosine_arrays(cosines)
+        tables |= _cosine_tables(cosines, names)
     quantities = {"effective-samples": _effective_samples(context, network, data)}
     share = coverage(network, data.inputs).share
-    quantities |= _quantities(arrays, _nulls(shards, proxies), proxies, share)
+    quantities |= _quantities(shards, proxies, share)
     if sequences:
         quantities |= _over_sequences(quantities, shards, proxies, len(data.labels))
     if cosines is not None:
         quantities |= _cosine_quantities(cosines[-1], context)
 
-    # a layer without curvature has no relative error, and what does not fit has no numbers
-    missing = [name for name, value in arrays.items() if not torch.isfinite(value).all()]
-    missing += [name for name, value in quantities.items() if value.missing]
     for name in proxies:
         _say_how(context, name, layers, shards)
     _say_what_is_absent(context, layers, shards)
-    return penchant.Result(
+    result = penchant.Result(
         quantities,
-        arrays,
+        _spectra(shards, proxies),
+        tables=tables,
         conventions=_conventions(options, data, context.data.classes),
-        missing=tuple(missing),
-        labels={"layers": tuple(name or "(the network)" for name in layers)},
     )
+    # a layer without curvature has no relative error, and what does not fit has no numbers
+    missing = [name for name, value in result.arrays.items() if not np.isfinite(value).all()]
+    missing += [name for name, value in quantities.items() if value.missing]
+    return attrs.evolve(result, missing=missing)
 
 
 def _proxies(context: penchant.Context) -> list[str]:
@@ -156,58 +159,65 @@ def _weights(network: nn.Module, data: Samples, loss: str) -> Tensor:
 
 
 def _rows(shards: Shards, name: str) -> Tensor:
-    """What all layers found, a row each."""
-    values = [shard[name] for shard in shards]
-    return _stacked(values)
+    """What all layers found, in double precision, a row each."""
+    return _stacked([shard[name] for shard in shards])
 
 
 def _stacked(values: Sequence[Any]) -> Tensor:
-    """Numbers or arrays in double precision, one after another."""
-    rows = []
-    for value in values:
-        row = torch.as_tensor(value, device="cpu", dtype=torch.float64)
-        rows.append(row)
+    rows = [torch.as_tensor(value, device="cpu", dtype=torch.float64) for value in values]
     return torch.stack(rows)
 
 
-def _arrays(shards: Shards, proxies: list[str], classes: int) -> dict[str, Tensor]:
-    """One row per layer."""
-    size = _rows(shards, "size")
-    arrays = {
-        "layer-parameters": size,
-        "layer-overlap-null": (classes / size).clamp(max=1.0),
-        "spectrum-grid": _rows(shards, "grid"),
-    }
+def _spectra(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
+    """Leading eigenvalues and spectra, one row per layer."""
+    arrays = {"spectrum-grid": _rows(shards, "grid")}
     for name in ("exact", *proxies):
-        # by itself
-        for kind in ("trace", "outliers", "gap"):
-            arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
         arrays[f"leading-{name}"] = _rows(shards, f"leading-{name}")
         arrays[f"spectrum-{name}"] = _rows(shards, f"spectrum-{name}")
         stderr = _spectrum_stderr(shards, name)
         if stderr is not None:
             arrays[f"spectrum-{name}-stderr"] = stderr
-    for name in proxies:
-        # beside the exact matrix
-        for kind in ("error", "alignment", "overlap"):
-            arrays[f"layer-{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
-        exact, leading = arrays["leading-exact"], arrays[f"leading-{name}"]
-        arrays[f"layer-shift-{name}"] = _shift(exact, leading, classes)
-        # of sequences, with their error over them
-        for kind in ("error", "alignment"):
-            groups = _groups(shards, f"{kind}-{name}")
-            if groups is not None:
-                stderr = torch.as_tensor(jackknife(groups.T.numpy()), device="cpu")
-                arrays[f"layer-{kind}-{name}-stderr"] = stderr
-
-    # what groups without meaning give
-    for name, nulls in _nulls(shards, proxies).items():
-        arrays[f"layer-error-{name}-null"] = nulls.mean(1)
-        if nulls.shape[1] > 1:
-            permutations = nulls.shape[1]
-            stderr = nulls.std(1) / permutations**0.5
-            arrays[f"layer-error-{name}-null-stderr"] = stderr
     return arrays
+
+
+def _tables(shards: Shards, layers: Sequence[str], proxies: list[str], classes: int) -> Tables:
+    """One number per layer: of each matrix by itself, and of proxies beside the exact one."""
+    size = _rows(shards, "size")
+    found = {"parameters": size, "overlap-null": (classes / size).clamp(max=1.0)}
+    for name in ("exact", *proxies):
+        for kind in ("trace", "outliers", "gap"):
+            found[f"{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
+    exact = _rows(shards, "leading-exact")
+    for name in proxies:
+        for kind in ("error", "alignment", "overlap"):
+            found[f"{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
+        found[f"shift-{name}"] = _shift(exact, _rows(shards, f"leading-{name}"), classes)
+
+    # errors over sequences, and what groups without meaning give
+    nulls = {f"error-{name}": null for name, null in _nulls(shards, proxies).items()}
+    return {
+        f"layer-{key}": penchant.Table(
+            values, {"layer": layers}, **_errors(shards, key), **_null(nulls.get(key))
+        )
+        for key, values in found.items()
+    }
+
+
+def _errors(shards: Shards, key: str) -> dict[str, Any]:
+    """Errors over sequences, where groups of them were left out."""
+    groups = _groups(shards, key)
+    if groups is None:
+        return {}
+    return {"stderr": jackknife(groups.T.numpy()), "df": groups.shape[1] - 1, "over": "sequences"}
+
+
+def _null(permuted: Tensor | None) -> dict[str, Any]:
+    """The mean over permutations (layers, permutations), with its error."""
+    if permuted is None:
+        return {}
+    count = permuted.shape[1]
+    stderr = permuted.std(1) / count**0.5 if count > 1 else None
+    return {"null": permuted.mean(1), "null_stderr": stderr}
 
 
 def _spectrum_stderr(shards: Shards, name: str) -> Tensor | None:
@@ -285,30 +295,30 @@ def _cosines(shards: Shards) -> Tensor | None:
     return torch.stack(cosines)
 
 
-def _cosine_arrays(cosines: Tensor) -> dict[str, Tensor]:
-    """Cosines by layer and over all, beside them those with the features of another class."""
+def _cosine_tables(cosines: Tensor, layers: Sequence[str]) -> Tables:
+    """Cosines by layer and over all; null: with the features of another class."""
     classes = cosines.shape[1]
 
     # (layers + 1, C, C + 1): with the features of the class itself, and of the others
     own = torch.diagonal(cosines, dim1=1, dim2=3).transpose(1, 2)
     other = (cosines.sum(3) - own) / (classes - 1)
-    arrays = {}
-    for suffix, values in (("", own), ("-null", other)):
-        by_layer, over_all = values[:-1], values[-1]
-        arrays[f"cosine-class{suffix}"] = by_layer[:, :, -1]
-        arrays[f"cosine-cross{suffix}"] = by_layer[:, :, :-1]
-        arrays[f"cosine-class-all{suffix}"] = over_all[:, -1]
-        arrays[f"cosine-cross-all{suffix}"] = over_all[:, :-1]
-    return arrays
+    of_class = {"class": range(classes)}
+    of_pair = {**of_class, "other-class": range(classes)}
+    tables = {}
+    for kind, target, axes in (("class", -1, of_class), ("cross", slice(-1), of_pair)):
+        values, null = own[:, :, target], other[:, :, target]
+        by_layer = {"layer": layers, **axes}
+        tables[f"cosine-{kind}"] = penchant.Table(values[:-1], by_layer, null=null[:-1])
+        tables[f"cosine-{kind}-all"] = penchant.Table(values[-1], axes, null=null[-1])
+    return tables
 
 
-def _quantities(
-    arrays: dict[str, Tensor], nulls: dict[str, Tensor], proxies: list[str], share: float
-) -> dict[str, penchant.Quantity]:
+def _quantities(shards: Shards, proxies: list[str], share: float) -> dict[str, penchant.Quantity]:
     """Numbers of these samples; what is random about them is the null."""
+    nulls = _nulls(shards, proxies)
     quantities = {"covered": penchant.Quantity(share, exact=True)}
     for name in proxies:
-        errors = arrays[f"layer-error-{name}"]
+        errors = _rows(shards, f"error-{name}")
         # the error of zeros; where classes enter, that of permuted ones
         last = mean = Null(null=1.0, null_spread=None, null_stderr=None)
         permuted = nulls.get(name)
@@ -320,8 +330,8 @@ def _quantities(
 
     # the claim of the paper, where both are there
     if {"kfac", "cfac"} <= set(proxies):
-        kfac = arrays["layer-error-kfac"]
-        better = _better(kfac - arrays["layer-error-cfac"])
+        kfac = _rows(shards, "error-kfac")
+        better = _better(kfac - _rows(shards, "error-cfac"))
         null = _permuted_better(better, kfac, nulls.get("cfac"))
         quantities["cfac-better"] = _of_samples(better.mean(), null)
     return quantities

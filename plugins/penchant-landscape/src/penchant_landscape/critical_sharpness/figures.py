@@ -4,12 +4,13 @@ import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned
+from penchant_numerics.pictures import BLUE, FAINT, captioned
+from penchant_numerics.pictures.curves import Panel, panels
 
 LINES = {
-    "critical-sharpness": ("critical sharpness, forward passes", BLUE, "o-"),
-    "sharpness": ("largest eigenvalue of the Hessian", ORANGE, "s-"),
-    "stability-limit": ("2 (1 + momentum) / rate", FAINT, ":"),
+    "critical-sharpness": "critical sharpness, forward passes",
+    "sharpness": "largest eigenvalue of the Hessian",
+    "stability-limit": "2 (1 + momentum) / rate",
 }
 
 
@@ -23,42 +24,20 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def training(result: penchant.Result) -> Figure:
     """Sharpness and loss along the training."""
-    figure = Figure(figsize=(8.8, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for name, (label, colour, style) in LINES.items():
-        if name in result.tables:
-            _line(left, result.tables[name], label, colour, style)
+    known = {label: result.tables[name] for name, label in LINES.items() if name in result.tables}
     null = result.quantities["critical-sharpness"].null
-    if null is not None and null > 0:
-        left.axhline(null, color=GREEN, linestyle="--", label="random directions, last state")
-    _positive_axis(left)
-    left.set(xlabel="step of training", ylabel="curvature")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    _line(right, result.tables["loss"], None, BLUE, "o-")
-    right.set(xlabel="step of training", ylabel="mean loss")
+    shown = null if null is not None and null > 0 else None
+    curvature = Panel(known, "curvature", level=shown, level_label="random directions, last state")
+    loss = Panel(result.tables["loss"], "mean loss")
+    figure = panels({"sharpness": curvature, "loss": loss}, x="step", xlabel="step of training")
+    _positive_axis(figure.axes[0])
     return captioned(
         figure,
-        "Left: critical sharpness with two standard errors over samples, the largest eigenvalue of "
+        "Left: critical sharpness with standard errors over samples, the largest eigenvalue of "
         "the Hessian where it was computed, the limit of stability of gradient descent where the "
         "rate is known, and the mean curvature along random directions at the last state. Right: "
         "the loss on the same samples.",
         title="Sharpness along the training",
-    )
-
-
-def _line(panel: Axes, table: penchant.Table, label: str | None, colour: str, style: str) -> None:
-    steps = np.array(table.axes["step"])
-    errors = table.stderr if isinstance(table.stderr, np.ndarray) else None
-    panel.errorbar(
-        steps,
-        table.values,
-        yerr=None if errors is None else 2 * errors,
-        fmt=style,
-        color=colour,
-        markersize=4,
-        linewidth=1.1,
-        capsize=2,
-        label=label,
     )
 
 

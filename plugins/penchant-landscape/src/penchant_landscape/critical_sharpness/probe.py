@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -80,19 +81,15 @@ def run(options: CriticalSharpness, context: penchant.Context) -> penchant.Resul
         states.append(measured)
     if not states:
         raise penchant.Error("no state was measured: the training ended before all of eval_steps")
-    tables = _tables(states)
-    quantities = _quantities(states, context, samples.kind.units)
-    missing = [name for name, each in quantities.items() if each.missing]
-    for name, each in tables.items():
-        if not _finite(each.values):
-            missing += [name, f"{name}-stderr"]
-    return penchant.Result(
-        quantities,
+    result = penchant.Result(
+        _quantities(states, context, samples.kind.units),
         {"steps": np.array([each.step for each in states])},
-        tables=tables,
+        tables=_tables(states),
         conventions=_conventions(options, len(samples.labels)),
-        missing=tuple(dict.fromkeys(missing)),
     )
+    missing = {name: None for name, each in result.quantities.items() if each.missing}
+    missing |= {name: None for name, each in result.arrays.items() if not _finite(each)}
+    return attrs.evolve(result, missing=missing)
 
 
 def _at_most(count: int | None, samples: Samples) -> int | None:

@@ -64,14 +64,14 @@ class LearningCoefficient(penchant.Probe):
     }
     arrays = {
         "steps": "steps of training at which it was measured",
-        "coefficients": "at each of them; missing where chains do not allow a number",
-        "coefficients-stderr": "over chains only",
         "coefficients-by-chain": "of each chain at the last step",
         "excess": "n beta (L_n(w) - L_n(w*)) of each chain (chains, draws) at the last step, "
         "thinned",
         "autocorrelations": "of these, by lag in draws",
     }
     tables = {
+        "coefficients[step]": "localised coefficient along the training; error: chains only; "
+        "missing where chains do not allow a number",
         "learning-coefficient-by-module[module]": "the limit of large n where only this module "
         "moves; null: half its parameters",
         "localised-coefficient-by-module[module]": "the same at this n and localisation; error: "

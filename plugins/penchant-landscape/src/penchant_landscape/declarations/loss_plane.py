@@ -65,36 +65,46 @@ class LossPlane(penchant.Probe):
         "sharpness": "largest eigenvalue of the Hessian; null: curvature along random directions",
         "loss": "mean loss of the last network; null: the best constant outputs",
     }
+    headline = penchant.Headline(
+        "barrier",
+        above="On the straight path between the first and last checkpoint the loss rises above the "
+        "line between the losses of its ends",
+        below="On the straight path between the first and last checkpoint the loss stays below the "
+        "line between the losses of its ends",
+        neither="On the straight path between the first and last checkpoint there is no "
+        "significant barrier",
+    )
     arrays = {
         "path-positions": "from 0, the earlier checkpoint, to 1, the last network",
         "steps": "steps of all checkpoints",
         "path-steps": "steps of the earlier checkpoints, one for each path",
-        "path-loss": "mean loss (paths, positions)",
-        "path-loss-stderr": "over samples",
-        "path-accuracy": "share of right answers (paths, positions)",
-        "path-accuracy-stderr": "over samples",
-        "path-excess": "loss less that on the straight line between its ends",
-        "path-excess-stderr": "over samples, paired",
-        "path-quadratic": "the quadratic model of the loss at the last network",
         "random-positions": "in filter norms",
-        "random-loss": "mean loss (directions, positions)",
-        "random-loss-stderr": "over samples",
-        "random-accuracy": "share of right answers (directions, positions)",
-        "random-quadratic": "the quadratic model of the loss",
         "eigenvector-positions": "in units of the length of each line",
-        "eigenvector-lengths": "Euclidean length of each line, from the network to its end",
-        "eigenvector-loss": "mean loss (eigenvectors, positions)",
-        "eigenvector-loss-stderr": "over samples",
-        "eigenvector-accuracy": "share of right answers (eigenvectors, positions)",
-        "eigenvector-quadratic": "the quadratic model of the loss",
-        "eigenvalues": "of the Hessian, of these eigenvectors",
         "plane-positions": "along both axes of the planes, in the units of their lines",
-        "random-plane-loss": "mean loss in the plane of the first two random directions",
-        "random-plane-accuracy": "share of right answers there",
-        "eigenvector-plane-loss": "mean loss in the plane of the first two eigenvectors",
-        "eigenvector-plane-accuracy": "share of right answers there",
     }
     tables = {
+        "path-loss[step, position]": "mean loss on the path from this step",
+        "path-accuracy[step, position]": "share of right answers",
+        "path-excess[step, position]": "loss less that on the straight line between its ends",
+        "path-quadratic[step, position]": "the quadratic model of the loss at the last network",
+        "random-loss[direction, distance]": "mean loss, by distance in filter norms",
+        "random-accuracy[direction, distance]": "share of right answers",
+        "random-quadratic[direction, distance]": "the quadratic model of the loss",
+        "eigenvector-loss[eigenvector, length]": "mean loss, by distance in lengths of the line",
+        "eigenvector-accuracy[eigenvector, length]": "share of right answers",
+        "eigenvector-quadratic[eigenvector, length]": "the quadratic model of the loss",
+        "eigenvector-lengths[eigenvector]": "Euclidean length of each line, from the network to "
+        "its end",
+        "eigenvalues[eigenvector]": "of the Hessian",
+        **{
+            f"{name}-plane-{what}[second-position, first-position]": f"{about} in the plane of the "
+            f"first two {directions}"
+            for name, directions in (
+                ("random", "random directions"),
+                ("eigenvector", "eigenvectors"),
+            )
+            for what, about in (("loss", "mean loss"), ("accuracy", "share of right answers"))
+        },
         "random-loss-by-module[module, distance]": "mean loss over random directions of the "
         "module, by distance in filter norms; error: directions",
         "random-rise-by-module[module]": "mean rise of the loss at `distance` filter norms; error: "

@@ -3,7 +3,8 @@
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, palette
+from penchant_numerics.pictures import BLUE, FAINT, captioned, palette
+from penchant_numerics.pictures.curves import curves
 
 
 def headline(result: penchant.Result) -> str | None:
@@ -28,7 +29,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     figures = {"chains": chains(result)}
     if len(result.arrays["steps"]) > 1:
         figures["training"] = training(result)
-    if result.tables:
+    if "learning-coefficient-by-module" in result.tables:
         figures["modules"] = modules(result)
     return figures
 
@@ -62,21 +63,15 @@ def chains(result: penchant.Result) -> Figure:
 
 def training(result: penchant.Result) -> Figure:
     """The coefficient along the training."""
-    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
-    panel = figure.subplots()
-    arrays = result.arrays
-    panel.errorbar(
-        arrays["steps"],
-        arrays["coefficients"],
-        yerr=2 * arrays["coefficients-stderr"],
-        marker="o",
-        color=ORANGE,
-        capsize=2,
+    figure = curves(
+        result.tables["coefficients"],
+        x="step",
+        y="localised coefficient",
+        xlabel="step of training",
     )
-    panel.set(xlabel="step of training", ylabel="localised coefficient")
     return captioned(
         figure,
-        "The coefficient at steps of the training, with two standard errors over chains; steps "
+        "The coefficient at steps of the training, with standard errors over chains; steps "
         "without a point are those whose chains allow no number.",
         title="Learning coefficient along the training",
     )
@@ -84,33 +79,15 @@ def training(result: penchant.Result) -> Figure:
 
 def modules(result: penchant.Result) -> Figure:
     """The coefficient of each module beside half its parameters."""
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    panel = figure.subplots()
-    limit = result.tables["learning-coefficient-by-module"]
-    local = result.tables["localised-coefficient-by-module"]
-    names = [str(each) for each in limit.axes["module"]]
-    positions = np.arange(len(names))
-    for table, shift, colour, label in (
-        (local, -0.12, ORANGE, "localised, at this n"),
-        (limit, 0.12, BLUE, "limit of large n"),
-    ):
-        panel.errorbar(
-            positions + shift,
-            table.values,
-            yerr=2 * np.asarray(table.stderr),
-            fmt="o",
-            color=colour,
-            capsize=2,
-            label=label,
-        )
-    panel.plot(positions, np.asarray(limit.null), "_", color=FAINT, markersize=26, label="regular")
-    panel.set_xticks(positions, names, rotation=30, ha="right")
-    panel.set(ylabel="learning coefficient", yscale="log")
-    panel.legend(frameon=False, fontsize=8)
+    tables = {
+        "localised, at this n": result.tables["localised-coefficient-by-module"],
+        "limit of large n": result.tables["learning-coefficient-by-module"],
+    }
+    figure = curves(tables, x="module", y="learning coefficient", yscale="log")
     return captioned(
         figure,
-        "The coefficient of the loss as a function of each module's parameters alone, with two "
-        "standard errors; bars mark half the module's parameters, a regular model. A module "
+        "The coefficient of the loss as a function of each module's parameters alone, with "
+        "standard errors; dashed: half the module's parameters, a regular model. A module "
         "without a point allows no number.",
         title="Learning coefficient by module",
     )

@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import penchant
 from penchant_numerics.data import Samples
@@ -64,23 +65,18 @@ def run(options: LearningCoefficient, context: penchant.Context) -> penchant.Res
         network = each
         measured.append(_measure(step, network, samples, context))
     last = measured[-1]
-    quantities = _quantities(last, samples.kind.units)
-    arrays = _arrays(measured)
-    tables = {}
+    tables = {"coefficients": _along_training(measured)}
     if modules is not None:
-        tables = _by_module(last.step, network, samples, modules, context)
-    names = [name for name, quantity in quantities.items() if quantity.missing]
-    names += [name for name, array in arrays.items() if not np.isfinite(array).all()]
-    for name, table in tables.items():
-        if not np.isfinite(table.values).all():
-            names += [name, f"{name}-stderr", f"{name}-df"]
-    return penchant.Result(
-        quantities,
-        arrays,
+        tables |= _by_module(last.step, network, samples, modules, context)
+    result = penchant.Result(
+        _quantities(last, samples.kind.units),
+        _arrays(measured),
         tables=tables,
         conventions=_conventions(options, samples, last.chains),
-        missing=tuple(names),
     )
+    missing = [name for name, quantity in result.quantities.items() if quantity.missing]
+    missing += [name for name, array in result.arrays.items() if not np.isfinite(array).all()]
+    return attrs.evolve(result, missing=missing)
 
 
 def _measure(
@@ -169,7 +165,7 @@ def _by_module(
     for name, coordinates in modules.coordinates(energy.network).items():
         own = ModuleEnergy(energy, coordinates)
         _, coefficient = _sampled(own, (step, name), len(samples.labels), context)
-        known = (math.nan,) * 2 if coefficient.problems else (coefficient.value, coefficient.stderr)
+        known = [_known(coefficient, each) for each in (coefficient.value, coefficient.stderr)]
         limit = (math.nan,) * 3
         if coefficient.within_reach:
             limit = (coefficient.limit, coefficient.limit_stderr, coefficient.limit_df)
@@ -241,14 +237,26 @@ def _quantities(last: Measured, unit: str) -> dict[str, penchant.Quantity]:
     }
 
 
+def _along_training(measured: list[Measured]) -> penchant.Table:
+    """Coefficients by step, not a number where chains do not allow one."""
+    count = len(measured[-1].coefficient.by_chain)
+    return penchant.Table(
+        [_known(each.coefficient, each.coefficient.value) for each in measured],
+        {"step": [each.step for each in measured]},
+        stderr=[_known(each.coefficient, each.coefficient.stderr) for each in measured],
+        df=count - 1,
+        over="chains",
+        count=count,
+    )
+
+
+def _known(coefficient: Coefficient, number: float) -> float:
+    """A number of chains that allow one."""
+    return math.nan if coefficient.problems else number
+
+
 def _arrays(measured: list[Measured]) -> dict[str, np.ndarray]:
-    """Numbers along the training, and the chains at its end."""
-    coefficients = []
-    errors = []
-    for each in measured:
-        refused = bool(each.coefficient.problems)
-        coefficients.append(math.nan if refused else each.coefficient.value)
-        errors.append(math.nan if refused else each.coefficient.stderr)
+    """Steps, and the chains at the last of them."""
     last = measured[-1]
     count = len(last.losses)
     series = last.chains.excess.mean(0) * count / math.log(count)  # (draws, chains)
@@ -256,8 +264,6 @@ def _arrays(measured: list[Measured]) -> dict[str, np.ndarray]:
     thinned = series[::every]
     return {
         "steps": np.array([each.step for each in measured]),
-        "coefficients": np.array(coefficients),
-        "coefficients-stderr": np.array(errors),
         "coefficients-by-chain": last.coefficient.by_chain.numpy(),
         "excess": thinned.T.contiguous().numpy(),
         "autocorrelations": autocorrelations(thinned)[:LAGS].numpy(),

@@ -1,79 +1,61 @@
 """Figures of the probe `loss-plane`."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE, FAINT, ORANGE, captioned, heat_map, palette
+from penchant_numerics.pictures.curves import Panel, curves, panels
 
 _KINDS = {"random": "random directions", "eigenvector": "eigenvectors of the Hessian"}
-
-
-def headline(result: penchant.Result) -> str | None:
-    """What the path looks like, in one sentence."""
-    barrier = result.quantities.get("barrier")
-    if barrier is None:
-        return None
-    path = "the straight path between the first and last checkpoint"
-    if not barrier.is_significant:
-        return f"On {path} there is no significant barrier."
-    if barrier.value < 0:
-        return f"On {path} the loss stays below the line between the losses of its ends."
-    size = f"{barrier.value:.3g}"
-    return f"On {path} the loss rises up to {size} above the line between the losses of its ends."
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Paths, lines with the quadratic model, planes."""
     figures = {}
-    if "path-loss" in result.arrays:
+    if "path-loss" in result.tables:
         figures["paths"] = paths(result)
     figures["lines"] = lines(result)
-    if "random-plane-loss" in result.arrays:
+    if "random-plane-loss" in result.tables:
         figures["planes"] = planes(result)
-    if result.tables:
+    if "sharpness-by-module" in result.tables:
         figures["modules"] = modules(result)
     return figures
 
 
 def paths(result: penchant.Result) -> Figure:
     """Loss and accuracy on straight paths to the last checkpoint."""
-    arrays = result.arrays
-    figure = Figure(figsize=(8.8, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    steps = arrays["path-steps"]
-    colours = palette(len(steps), ordered=len(steps) > 1)
-    positions = arrays["path-positions"]
-    for number, (step, colour) in enumerate(zip(steps, colours)):
-        for panel, name in ((left, "path-loss"), (right, "path-accuracy")):
-            values = arrays[name][number]
-            panel.plot(positions, values, color=colour, label=f"from step {step}")
-            _band(panel, positions, values, arrays[f"{name}-stderr"][number], colour)
-        ends = arrays["path-loss"][number][[0, -1]]
-        left.plot([0, 1], ends, color=colour, linewidth=0.8, linestyle=":")
-    top = 1.15 * arrays["path-loss"].max()
-    model = arrays["path-quadratic"][0]
-    near = model <= top
-    left.plot(positions[near], model[near], color=ORANGE, linestyle="--", label="quadratic model")
-    left.set(xlabel="share of the path", ylabel="mean loss", ylim=(0, top))
-    right.set(xlabel="share of the path", ylabel="accuracy", ylim=(0, 1.02))
-    left.legend(frameon=False, fontsize=8)
+    loss, model = result.tables["path-loss"], result.tables["path-quadratic"]
+    first = loss.axes["step"][0]
+    figure = panels(
+        {
+            "loss": Panel(loss, "mean loss", model.at(step=first), "quadratic model"),
+            "accuracy": Panel(result.tables["path-accuracy"], "accuracy"),
+        },
+        x="position",
+        xlabel="share of the path",
+    )
+    left, right = figure.axes
+    for values, colour in zip(loss.values, palette(len(loss.values), ordered=len(loss.values) > 1)):
+        left.plot([0, 1], values[[0, -1]], color=colour, linewidth=0.8, linestyle=":")
+    left.set_ylim(0, 1.15 * loss.values.max())
+    right.set_ylim(0, 1.02)
     return captioned(
         figure,
         "Loss and accuracy on straight paths from earlier checkpoints (0) to the last (1), with "
-        "bands of two standard errors over samples; dotted: the line between the ends, from which "
-        "a barrier is measured; dashed: the quadratic model at the last checkpoint, for the first "
-        "path.",
+        "standard errors over samples; dotted: the line between the ends, from which a barrier is "
+        "measured; dashed: the quadratic model at the last checkpoint, for the first path.",
         title="Straight paths between checkpoints",
     )
 
 
 def lines(result: penchant.Result) -> Figure:
     """Loss along random directions and eigenvectors, with the quadratic model."""
-    arrays = result.arrays
     figure = Figure(figsize=(8.8, 3.8), layout="constrained")
     for panel, (name, title) in zip(figure.subplots(1, 2), _KINDS.items()):
-        _lines_of(panel, arrays, name)
+        _lines_of(panel, result.tables, name)
         unit = "filter norms" if name == "random" else "lengths of the line"
         panel.set(xlabel=f"distance from the network, {unit}", ylabel="mean loss", title=title)
         panel.legend(frameon=False, fontsize=8)
@@ -86,33 +68,35 @@ def lines(result: penchant.Result) -> Figure:
     )
 
 
-def _lines_of(panel: Axes, arrays: dict[str, np.ndarray], name: str) -> None:
+def _lines_of(panel: Axes, tables: Mapping[str, penchant.Table], name: str) -> None:
     """The first lines of a kind, the others faint."""
-    positions = arrays[f"{name}-positions"]
-    losses = arrays[f"{name}-loss"]
-    for values in losses[2:]:
+    loss, model = tables[f"{name}-loss"], tables[f"{name}-quadratic"]
+    _, x = loss.axes
+    positions = loss.coordinates(x)
+    for values in loss.values[2:]:
         panel.plot(positions, values, color=FAINT, linewidth=0.5, alpha=0.6)
-    labels = ("first", "second")
-    for number, colour in zip(range(min(2, len(losses))), (BLUE, ORANGE)):
-        values = losses[number]
-        panel.plot(positions, values, color=colour, label=f"{labels[number]}, measured")
-        _band(panel, positions, values, arrays[f"{name}-loss-stderr"][number], colour)
-        model = arrays[f"{name}-quadratic"][number]
-        panel.plot(positions, model, color=colour, linestyle="--", label="quadratic model")
-    highest = max(losses.max(), arrays["eigenvector-quadratic"].max())
-    lowest = min(0.0, float(losses.min()))
+    rows = zip(
+        ("first", "second"), (BLUE, ORANGE), loss.values, np.asarray(loss.stderr), model.values
+    )
+    for label, colour, values, stderr, quadratic in rows:
+        panel.plot(positions, values, color=colour, label=f"{label}, measured")
+        low, high = values - 2 * stderr, values + 2 * stderr
+        panel.fill_between(positions, low, high, color=colour, alpha=0.2, linewidth=0)
+        panel.plot(positions, quadratic, color=colour, linestyle="--", label="quadratic model")
+    highest = max(loss.values.max(), tables["eigenvector-quadratic"].values.max())
+    lowest = min(0.0, float(loss.values.min()))
     panel.set_ylim(lowest, 1.1 * highest)
 
 
 def planes(result: penchant.Result) -> Figure:
     """Loss in planes around the network."""
-    arrays = result.arrays
-    kinds = [name for name in _KINDS if f"{name}-plane-loss" in arrays]
+    kinds = [name for name in _KINDS if f"{name}-plane-loss" in result.tables]
     figure = Figure(figsize=(4.6 * len(kinds), 3.8), layout="constrained")
-    positions = [round(float(position), 2) for position in arrays["plane-positions"]]
+    table = result.tables["random-plane-loss"]
+    positions = [round(float(each), 2) for each in table.axes["first-position"]]
     for panel, name in zip(np.atleast_1d(figure.subplots(1, len(kinds))), kinds):
         heat_map(
-            np.log10(np.maximum(arrays[f"{name}-plane-loss"], 1e-12)),
+            np.log10(np.maximum(result.tables[f"{name}-plane-loss"].values, 1e-12)),
             columns=positions,
             rows=positions,
             xlabel="first direction",
@@ -133,7 +117,6 @@ def planes(result: penchant.Result) -> Figure:
 def modules(result: penchant.Result) -> Figure:
     """Loss along random directions and paths of each module, and the eigenvalues of blocks."""
     tables = result.tables
-    names = [str(each) for each in tables["sharpness-by-module"].axes["module"]]
     kinds = {
         "random-loss-by-module": ("distance", "distance, filter norms"),
         "path-loss-by-module": ("position", "share of the path"),
@@ -143,33 +126,14 @@ def modules(result: penchant.Result) -> Figure:
     *panels, last = figure.subplots(1, len(shown) + 1)
     for panel, kind in zip(panels, shown):
         axis, xlabel = kinds[kind]
-        for name, colour in zip(names, palette(len(names))):
-            own = tables[kind].at(module=name)
-            positions = np.array(own.axes[axis])
-            panel.plot(positions, own.values, color=colour, label=name)
-            _band(panel, positions, own.values, np.asarray(own.stderr), colour)
-        panel.set(xlabel=xlabel, ylabel="mean loss")
-        panel.legend(frameon=False, fontsize=8)
+        curves(tables[kind], x=axis, y="mean loss", xlabel=xlabel, axes=panel)
     sharpness = tables["sharpness-by-module"]
-    positions = np.arange(len(names))
-    last.bar(positions, sharpness.values, yerr=2 * np.asarray(sharpness.stderr), capsize=2)
-    last.plot(positions, np.asarray(sharpness.null), "_", color=ORANGE, markersize=26)
-    last.set_xticks(positions, names, rotation=30, ha="right")
-    last.set(ylabel="largest eigenvalue of the block")
+    curves(sharpness, x="module", y="largest eigenvalue of the block", axes=last)
     return captioned(
         figure,
         "Mean loss where only one module moves and the others stay at the last network: along "
         "random directions, and on the straight path from the first checkpoint. Right: the largest "
-        "eigenvalue of its block of the Hessian; marks: mean curvature along random directions. "
-        "Bands and bars are two standard errors.",
+        "eigenvalue of its block of the Hessian; dashed: mean curvature along random directions. "
+        "Bands and bars are standard errors.",
         title="The loss by module",
-    )
-
-
-def _band(
-    panel: Axes, positions: np.ndarray, values: np.ndarray, stderr: np.ndarray, colour: str
-) -> None:
-    """Two standard errors around a curve."""
-    panel.fill_between(
-        positions, values - 2 * stderr, values + 2 * stderr, color=colour, alpha=0.2, linewidth=0
     )

@@ -86,7 +86,8 @@ def _of_lines(
     losses: np.ndarray, modules: dict[str, tuple[str, ...]], options: LossPlane, around: Around
 ) -> dict[str, penchant.Table]:
     """Means over random directions."""
-    distances = np.linspace(-options.distance, options.distance, options.grid_points)
+    positions = torch.linspace(-1, 1, options.grid_points, device="cpu", dtype=torch.float64)
+    distances = options.distance * positions
     here = float(around.losses.mean())
     rises = losses[:, :, [0, -1]].mean(2) - here
     directions = range(losses.shape[1])

@@ -8,7 +8,7 @@ NeurIPS 2018, section 4.
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -19,7 +19,7 @@ from penchant_numerics.data import IGNORED
 from penchant_numerics.device import safe
 from penchant_numerics.jacobians import Layout, Modules
 from penchant_numerics.linear_algebra import Eigenpairs, leading_pairs
-from penchant_numerics.statistics import null_of
+from penchant_numerics.statistics import Repetitions, null_of
 from torch import Tensor, nn
 
 from penchant_landscape.declarations.loss_plane import LossPlane
@@ -29,8 +29,16 @@ from penchant_landscape.shared.line_losses import Landscape, Measured, Quadratic
 from penchant_landscape.shared.network_energy import first_samples, training_loss
 
 Quantities = dict[str, penchant.Quantity]
-Arrays = dict[str, np.ndarray]
-NULLS = ("null", "null-spread", "null-stderr")  # entries of a table
+Tables = dict[str, penchant.Table]
+Axes = Mapping[str, Any]  # name of each axis to its coordinates
+# arrays of coordinates: the table and its axis
+COORDINATES = {
+    "path-steps": ("path-loss", "step"),
+    "path-positions": ("path-loss", "position"),
+    "random-positions": ("random-loss", "distance"),
+    "eigenvector-positions": ("eigenvector-loss", "length"),
+    "plane-positions": ("random-plane-loss", "first-position"),
+}
 GROUPS = 10  # groups of samples that are left out for the error of an eigenvector's rise
 _SMALL = 0.05  # share of a line at which losses of single samples give their curvature
 
@@ -72,40 +80,41 @@ def run(options: LossPlane, context: penchant.Context) -> penchant.Result:
     centre = Centre(landscape, here, landscape.gradient(), landscape.hessian())
 
     quantities: Quantities = {}
-    arrays: Arrays = {}
+    tables: Tables = {}
     if len(states) > 1:
-        _add_paths(quantities, arrays, states, centre, options, context.generator("halves"))
+        _add_paths(quantities, tables, states, centre, options, context.generator("halves"))
     else:
         context.warn("no path: one checkpoint only, expected at least two")
     pairs = _eigenvectors(centre, context)
     random = _random_directions(centre, context)
-    _add_lines(quantities, arrays, pairs, random, centre, options)
+    _add_lines(quantities, tables, pairs, random, centre, options)
     rise = quantities["eigenvector-rise"]
     quantities["eigenvector-rise"] = _with_jackknife(rise, centre, context)
     if options.plane_points:
-        _add_planes(arrays, pairs, random, centre, options)
+        _add_planes(tables, pairs, random, centre, options)
     quantities["loss"] = _loss(here, landscape)
     unit = samples.kind.units
     quantities = {
         name: attrs.evolve(each, over=each.over.replace("samples", unit))
         for name, each in quantities.items()
     }
-    tables = {}
     if modules is not None:
         first = states[0].row if len(states) > 1 else None
         around = Around(landscape, here, centre.H, random, first)
-        tables = tables_by_module(around, modules.coordinates(network), options, context, unit)
-    missing = [name for name, table in tables.items() if not np.isfinite(table.values).all()]
-    missing += [f"{name}-stderr" for name in missing]
-    if tables and not np.isfinite(np.asarray(tables["sharpness-by-module"].null)).all():
-        missing += [f"sharpness-by-module-{entry}" for entry in NULLS]
-    return penchant.Result(
-        quantities,
-        arrays,
-        tables=tables,
-        conventions=_conventions(options, len(here)),
-        missing=tuple(missing),
-    )
+        tables |= tables_by_module(around, modules.coordinates(network), options, context, unit)
+    arrays = {
+        name: tables[table].coordinates(axis)
+        for name, (table, axis) in COORDINATES.items()
+        if table in tables
+    }
+    if len(states) > 1:
+        arrays["steps"] = np.array([state.step for state in states])
+    conventions = _conventions(options, len(here))
+    result = penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
+    # a module may have no random directions
+    by_module = {name: each for name, each in result.arrays.items() if "-by-module" in name}
+    missing = [name for name, each in by_module.items() if not np.isfinite(each).all()]
+    return attrs.evolve(result, missing=missing)
 
 
 def _check(options: LossPlane) -> None:
@@ -143,7 +152,7 @@ def _states(context: penchant.Context[LossPlane]) -> tuple[list[State], nn.Modul
 
 def _add_paths(
     quantities: Quantities,
-    arrays: Arrays,
+    tables: Tables,
     states: list[State],
     centre: Centre,
     options: LossPlane,
@@ -163,12 +172,10 @@ def _add_paths(
     rows = torch.stack([first.row - last.row for first in states[:-1]])
     model = quadratic_model(float(centre.losses.mean()), centre.gradient, centre.H, rows)
     excess = torch.stack([_excess(path.losses, positions) for path in paths])
-    arrays["path-positions"] = positions.numpy()
-    arrays["steps"] = np.array([state.step for state in states])
-    arrays["path-steps"] = np.array([state.step for state in states[:-1]])
-    arrays |= _curves("path", paths, model.at(1 - positions))
-    arrays["path-excess"] = excess.mean(2).numpy()
-    arrays["path-excess-stderr"] = _stderr(excess).numpy()
+    axes = {"step": [state.step for state in states[:-1]], "position": positions}
+    over = _over(centre)
+    tables |= _curves("path", paths, model.at(1 - positions), axes, over)
+    tables["path-excess"] = _mean(excess, axes, {**over, "over": f"{over['over']}, paired"})
     quantities |= _barrier(paths[0], positions, generator)
 
 
@@ -270,7 +277,7 @@ def _lines(centre: Centre, directions: Tensor, positions: Tensor) -> list[Measur
 
 def _add_lines(
     quantities: Quantities,
-    arrays: Arrays,
+    tables: Tables,
     pairs: Eigenpairs,
     random: Tensor,
     centre: Centre,
@@ -280,23 +287,23 @@ def _add_lines(
     positions = torch.linspace(-1, 1, options.grid_points, device="cpu", dtype=torch.float64)
     along = _scaled_eigenvectors(pairs, options)
     here = float(centre.losses.mean())
-    for name, rows in (("random", random), ("eigenvector", along)):
+    directions = {
+        "random": ("direction", random, "distance", options.distance * positions),
+        "eigenvector": ("eigenvector", along, "length", positions),
+    }
+    for name, (axis, rows, unit, distances) in directions.items():
         lines = _lines(centre, rows, positions)
         model = quadratic_model(here, centre.gradient, centre.H, rows)
-        curves = _curves(name, lines, model.at(positions))
-        # accuracies have the error of a share
-        curves.pop(f"{name}-accuracy-stderr")
-        arrays[f"{name}-positions"] = options.distance * positions.numpy()
-        if name == "eigenvector":
-            arrays[f"{name}-positions"] = positions.numpy()
-        arrays |= curves
+        axes = {axis: range(len(rows)), unit: distances}
+        tables |= _curves(name, lines, model.at(positions), axes, _over(centre))
         if name == "random":
-            values = arrays["random-loss"][:, [0, -1]].mean(1) - here
+            values = tables["random-loss"].values[:, [0, -1]].mean(1) - here
             quantities["random-rise"] = penchant.Quantity.of(values, over="random directions")
         else:
             quantities |= _rises(lines[0], model, along[0], random, centre)
-    arrays["eigenvector-lengths"] = along.norm(dim=1).double().cpu().numpy()
-    arrays["eigenvalues"] = pairs.values.numpy()
+    axes = {"eigenvector": range(len(along))}
+    tables["eigenvector-lengths"] = penchant.Table(along.norm(dim=1).double(), axes)
+    tables["eigenvalues"] = penchant.Table(pairs.values, axes)
 
 
 def _scaled_eigenvectors(pairs: Eigenpairs, options: LossPlane) -> Tensor:
@@ -383,20 +390,21 @@ def _rise(landscape: Landscape, losses: Tensor, direction: Tensor) -> Tensor:
 
 
 def _add_planes(
-    arrays: Arrays, pairs: Eigenpairs, random: Tensor, centre: Centre, options: LossPlane
+    tables: Tables, pairs: Eigenpairs, random: Tensor, centre: Centre, options: LossPlane
 ) -> None:
     """Planes of the first two random directions, and of the first two eigenvectors."""
     positions = torch.linspace(-1, 1, options.plane_points, device="cpu", dtype=torch.float64)
-    arrays["plane-positions"] = positions.numpy()
     planes = {"random": random[:2]}
     if len(pairs.values) > 1:
         planes["eigenvector"] = _scaled_eigenvectors(pairs, options)[:2]
-    count = options.plane_points
+    axes = {"second-position": positions, "first-position": positions}
+    shape = 2 * [options.plane_points]
     for name, (first, second) in planes.items():
         points = _grid(centre.landscape.centre, first, second, positions)
         losses = centre.landscape.measure(points)
-        arrays[f"{name}-plane-loss"] = losses.losses.mean(1).reshape(count, count).numpy()
-        arrays[f"{name}-plane-accuracy"] = losses.right.mean(1).reshape(count, count).numpy()
+        values = {"loss": losses.losses, "accuracy": losses.right}
+        for what, each in values.items():
+            tables[f"{name}-plane-{what}"] = penchant.Table(each.mean(1).reshape(shape), axes)
 
 
 def _grid(centre: Tensor, first: Tensor, second: Tensor, positions: Tensor) -> Iterator[Tensor]:
@@ -409,17 +417,28 @@ def _grid(centre: Tensor, first: Tensor, second: Tensor, positions: Tensor) -> I
 # ---- numbers
 
 
-def _curves(name: str, lines: list[Measured], model: Tensor) -> Arrays:
+def _curves(
+    name: str, lines: list[Measured], model: Tensor, axes: Axes, over: Repetitions
+) -> Tables:
     """Losses and accuracies (lines, points) with their errors, and the quadratic model."""
-    losses = torch.stack([line.losses for line in lines])
     right = torch.stack([line.right for line in lines])
+    # accuracies of lines have the error of a share
+    accuracy = _mean(right, axes, over) if name == "path" else penchant.Table(right.mean(2), axes)
     return {
-        f"{name}-loss": losses.mean(2).numpy(),
-        f"{name}-loss-stderr": _stderr(losses).numpy(),
-        f"{name}-accuracy": right.mean(2).numpy(),
-        f"{name}-accuracy-stderr": _stderr(right).numpy(),
-        f"{name}-quadratic": model.numpy(),
+        f"{name}-loss": _mean(torch.stack([line.losses for line in lines]), axes, over),
+        f"{name}-accuracy": accuracy,
+        f"{name}-quadratic": penchant.Table(model, axes),
     }
+
+
+def _mean(values: Tensor, axes: Axes, over: Repetitions) -> penchant.Table:
+    """The mean over samples, the last axis."""
+    return penchant.Table(values.mean(-1), axes, stderr=_stderr(values), **over)
+
+
+def _over(centre: Centre) -> Repetitions:
+    """What errors over samples are over."""
+    return {"over": centre.landscape.samples.kind.units, "count": len(centre.losses)}
 
 
 def _stderr(values: Tensor) -> Tensor:

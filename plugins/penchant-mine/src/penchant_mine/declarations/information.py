@@ -52,11 +52,11 @@ class MutualInformation(penchant.Probe):
             "with calibrate: its bias for normal pairs of the same number and dimensions; null: 0"
         ),
     }
-    arrays = {
-        "steps": "training steps at which information was measured",
-        "information-{mutual-information}": "held-out value at every step",
-        "null-{mutual-information}": "for shuffled pairs, at every step",
+    tables = {
+        "information-{mutual-information}[step]": "held-out value",
+        "null-{mutual-information}[step]": "the same for shuffled pairs",
     }
+    arrays = {"steps": "training steps at which information was measured"}
     card = penchant.Card(
         80,
         ("ksg",),

@@ -1,11 +1,13 @@
 """Figures of the probe `mutual-information`."""
 
+import attrs
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import COLOURS, FAINT, Curve, by_index, captioned
+from penchant_numerics.pictures import COLOURS, FAINT, captioned
+from penchant_numerics.pictures.curves import curves
 
-CAPTION = "Held-out mutual information with two standard errors; dashed: shuffled pairs."
+CAPTION = "Held-out mutual information with standard errors; dashed: shuffled pairs."
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
@@ -23,27 +25,21 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 
 def labels_in(result: penchant.Result) -> list[str]:
     """Labels of the estimators, in their order."""
-    labels = []
-    for name in result.arrays:
-        label = name.removeprefix("information-")
-        # Errors have names of their own.
-        if label != name and not name.endswith("-stderr"):
-            labels.append(label)
-    return labels
+    prefix = "information-"
+    return [name.removeprefix(prefix) for name in result.tables if name.startswith(prefix)]
+
+
+def _beside_null(result: penchant.Result, label: str) -> penchant.Table:
+    """Information by step, with that of shuffled pairs where there were any."""
+    null = result.tables.get(f"null-{label}")
+    table = result.tables[f"information-{label}"]
+    return attrs.evolve(table, null=None if null is None else null.values)
 
 
 def _along_training(result: penchant.Result, labels: list[str], ylabel: str) -> Figure:
-    curves = {}
-    for label in labels:
-        curves[label] = Curve(
-            result.arrays[f"information-{label}"],
-            stderr=2 * result.arrays[f"information-{label}-stderr"],
-            null=result.arrays.get(f"null-{label}"),
-        )
+    tables = {label: _beside_null(result, label) for label in labels}
+    figure = curves(tables, x="step", y=ylabel, xlabel="training step", level=0.0, level_label="0")
     steps = result.arrays["steps"]
-    figure = by_index(
-        steps, curves, xlabel="training step", ylabel=ylabel, level=0, level_label="0"
-    )
     # steps that grow by factors have a logarithmic axis
     later = steps[steps > 0]
     if len(later) > 2 and later.max() > 20 * later.min():
@@ -60,13 +56,10 @@ def _side_by_side(result: penchant.Result, labels: list[str], ylabel: str) -> Fi
     axes: Axes = figure.subplots()
     for position, label in enumerate(labels):
         colour = COLOURS[position % len(COLOURS)]
-        values = result.arrays[f"information-{label}"]
-        errors = 2 * result.arrays[f"information-{label}-stderr"]
-        axes.errorbar([position], values, errors, fmt="o", color=colour, capsize=4)
-        # Where no pairs were shuffled there is no null.
-        null = result.arrays.get(f"null-{label}")
-        if null is not None:
-            axes.hlines(null, position - 0.2, position + 0.2, color=colour, linestyle="--")
+        table = _beside_null(result, label)
+        axes.errorbar([position], table.values, table.stderr, fmt="o", color=colour, capsize=4)
+        if table.null is not None:
+            axes.hlines(table.null, position - 0.2, position + 0.2, color=colour, linestyle="--")
     axes.axhline(0, color=FAINT, linewidth=0.8)
     axes.set_xticks(range(len(labels)), labels)
     axes.set(xlabel="estimator", ylabel=ylabel, xlim=(-0.6, len(labels) - 0.4))

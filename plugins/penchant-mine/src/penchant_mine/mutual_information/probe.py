@@ -189,24 +189,26 @@ def _samples(
     return one_position(samples, context.generator("positions"))
 
 
-def _result(table: dict[str, Rows], steps: list[int | None]) -> penchant.Result:
-    """Arrays along the steps, quantities of the last one."""
-    numbers = [step or 0 for step in steps]
-    arrays: dict[str, Any] = {"steps": np.array(numbers)}
+def _result(rows: dict[str, Rows], steps: list[int | None]) -> penchant.Result:
+    """Tables along the steps, quantities of the last one."""
+    axes = {"step": [step or 0 for step in steps]}
+    tables = {}
     quantities: dict[str, penchant.Quantity] = {}
-    for label, rows in table.items():
-        quantities |= _quantities(label, rows[-1])
-        arrays[f"information-{label}"] = _column(rows, "value")
-        arrays[f"information-{label}-stderr"] = _column(rows, "stderr")
+    for label, own in rows.items():
+        quantities |= _quantities(label, own[-1])
+        tables[f"information-{label}"] = penchant.Table(
+            [row["value"] for row in own],
+            axes,
+            stderr=[row["stderr"] for row in own],
+            over=own[-1]["over"],
+            count=own[-1]["count"],
+            unit="nats",
+        )
         # Where no pairs were shuffled there is no null.
-        if rows[0]["null"] is not None:
-            arrays[f"null-{label}"] = _column(rows, "null")
-    return penchant.Result(quantities, arrays)
-
-
-def _column(rows: Rows, key: str) -> np.ndarray:
-    values = [row[key] for row in rows]
-    return np.array(values)
+        if own[0]["null"] is not None:
+            null = [row["null"] for row in own]
+            tables[f"null-{label}"] = penchant.Table(null, axes, unit="nats")
+    return penchant.Result(quantities, {"steps": np.array(axes["step"])}, tables=tables)
 
 
 def _quantities(label: str, row: dict[str, Any]) -> dict[str, penchant.Quantity]:

@@ -1,10 +1,13 @@
 """Figures of the probe `representation-similarity`: maps over layers, and corresponding layers."""
 
+from typing import Any
+
 import numpy as np
 import penchant
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, GREEN, ORANGE, captioned
+from penchant_numerics.pictures import captioned
+from penchant_numerics.pictures.curves import Panel, panels
 
 TITLES = {"cka": "CKA (unbiased)", "procrustes": "Procrustes", "neighbours": "mutual neighbours"}
 _MOST = 24  # names on an axis
@@ -34,7 +37,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def _maps(result: penchant.Result) -> Figure:
     """Similarity of all layers of the first network with all of the second."""
     measures = result.options["measures"]
-    untrained = f"{measures[0]}-untrained" in result.arrays
+    untrained = f"{measures[0]}-untrained" in result.tables
     rows = 2 if untrained else 1
     figure = Figure(figsize=(3.6 * len(measures) + 1.2, 3.4 * rows + 0.6), layout="constrained")
     panels = figure.subplots(rows, len(measures), squeeze=False)
@@ -58,20 +61,20 @@ def _maps(result: penchant.Result) -> Figure:
 
 
 def _map(panel: Axes, result: penchant.Result, name: str, title: str) -> None:
+    table = result.tables[name]
     image = panel.imshow(
-        result.arrays[name], origin="lower", cmap="viridis", vmin=0, vmax=1, aspect="auto"
+        table.values, origin="lower", cmap="viridis", vmin=0, vmax=1, aspect="auto"
     )
     panel.figure.colorbar(image, ax=panel, shrink=0.8)
     panel.set_title(title, fontsize=9)
-    first, second = result.labels["layers"], result.labels["second layers"]
-    _names(panel, "x", second)
-    _names(panel, "y", first)
+    _names(panel, "x", table.axes["second-layer"])
+    _names(panel, "y", table.axes["layer"])
     of_networks = "second network" in result.conventions
     panel.set_xlabel("layer, second network" if of_networks else "array", fontsize=8)
     panel.set_ylabel("layer, first network" if of_networks else "array", fontsize=8)
 
 
-def _names(panel: Axes, which: str, names: tuple[str, ...]) -> None:
+def _names(panel: Axes, which: str, names: tuple[Any, ...]) -> None:
     """Names of layers, or of every n-th where there are many."""
     every = -(-len(names) // _MOST)
     positions = range(0, len(names), every)
@@ -85,31 +88,26 @@ def _names(panel: Axes, which: str, names: tuple[str, ...]) -> None:
 
 def _corresponding(result: penchant.Result) -> Figure:
     """Corresponding layers with errors, shuffled samples, and networks at initialisation."""
-    measures = result.options["measures"]
-    figure = Figure(figsize=(3.6 * len(measures) + 1, 3.8), layout="constrained")
-    panels = figure.subplots(1, len(measures), squeeze=False)[0]
-    i, j = result.arrays["corresponding"].T
-    positions = np.arange(len(i))
-    first, second = result.labels["layers"], result.labels["second layers"]
-    names = [
-        first[a] if first[a] == second[b] else f"{first[a]} | {second[b]}" for a, b in zip(i, j)
-    ]
-    for panel, name in zip(panels, measures):
-        arrays = {f"{name}-layers": ("measured", BLUE), f"{name}-untrained": ("untrained", GREEN)}
-        for key, (label, colour) in arrays.items():
-            if key in result.arrays:
-                values, errors = result.arrays[key][i, j], result.arrays[f"{key}-stderr"][i, j]
-                panel.errorbar(
-                    positions, values, errors, fmt="o-", color=colour, markersize=3, label=label
-                )
-        null = result.arrays[f"{name}-null"]
-        panel.plot(positions, null, "--", color=ORANGE, label="shuffled samples")
-        panel.set_title(TITLES[name], fontsize=9)
-        panel.set_ylabel("similarity", fontsize=8)
-        panel.set_xlabel("corresponding layers", fontsize=8)
-        panel.set_ylim(min(-0.05, float(null.min()) - 0.05), 1.05)
-        _names(panel, "x", tuple(names))
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
+    networks = {"layers": "measured", "untrained": "untrained"}
+    shown = {}
+    for name in result.options["measures"]:
+        curves = {
+            label: _corresponding_layers(result, f"{name}-{key}", f"{name}-null")
+            for key, label in networks.items()
+            if f"{name}-{key}" in result.tables
+        }
+        null = result.tables[f"{name}-null"]
+        shown[TITLES[name]] = Panel(curves, "similarity", null, "shuffled samples")
+    figure = panels(shown, x="pair", xlabel="corresponding layers")
+    for panel in figure.axes:
+        panel.set_ylim(min(-0.05, panel.get_ylim()[0]), 1.05)
     caption = "Corresponding layers with standard errors over samples; dashed: shuffled samples."
     return captioned(figure, caption, title="Corresponding layers")
+
+
+def _corresponding_layers(result: penchant.Result, name: str, null: str) -> penchant.Table:
+    """Of a table of all pairs of layers, those that correspond."""
+    i, j = result.arrays["corresponding"].T
+    table = result.tables[name]
+    stderr = np.asarray(table.stderr)[i, j]
+    return penchant.Table(table.values[i, j], result.tables[null].axes, stderr=stderr)

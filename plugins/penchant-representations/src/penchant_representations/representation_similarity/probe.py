@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import IGNORED, kind_of
-from penchant_numerics.statistics import Null, few_draws_p_value, jackknife, null_of, share_p_value
+from penchant_numerics.statistics import (
+    Null,
+    Repetitions,
+    few_draws_p_value,
+    jackknife,
+    null_of,
+    share_p_value,
+)
 from torch import Tensor, nn
 
 from penchant_representations.declarations import RepresentationSimilarity
@@ -27,6 +34,8 @@ from penchant_representations.representation_similarity.layer_grams import (
     layer_grams,
     layer_names,
 )
+
+Axes: TypeAlias = "Mapping[str, Sequence[str]]"
 
 
 class Inputs(NamedTuple):
@@ -73,16 +82,12 @@ def run(options: RepresentationSimilarity, context: penchant.Context) -> penchan
         second = Network(others[1], second.layers)
         untrained = _compared(first, second, pairs, samples, context, null=False)
     steps = [step for step, _ in states]
-    arrays: dict[str, Any] = {"corresponding": np.array(pairs), "steps": np.array(steps)}
-    quantities: dict[str, penchant.Quantity] = {}
-    for name in options.measures:
-        arrays |= _arrays(name, trained, untrained)
-        quantities |= _quantities(name, trained, untrained, samples, options)
+    axes = {"layer": first.layers, "second-layer": second.layers}
     return penchant.Result(
-        quantities,
-        arrays,
+        _quantities(trained, untrained, samples, options),
+        {"corresponding": np.array(pairs), "steps": np.array(steps)},
+        tables=_tables(trained, untrained, axes, _repetitions(samples, options)),
         conventions=_conventions(options, samples),
-        labels={"layers": tuple(first.layers), "second layers": tuple(second.layers)},
     )
 
 
@@ -95,18 +100,17 @@ def _of_arrays(options: RepresentationSimilarity, context: penchant.Context) -> 
     samples = Inputs(chosen.to(context.device), None)
     pairs = corresponding(len(given.arrays), len(given.arrays), itself=True)
     compared = _compared(given, given, pairs, samples, context, null=True)
-    arrays: dict[str, Any] = {"corresponding": np.array(pairs)}
-    quantities: dict[str, penchant.Quantity] = {}
-    for name in options.measures:
-        arrays |= _arrays(name, compared, None)
-        quantities |= _quantities(name, compared, None, samples, options)
     conventions = _conventions(options, samples)
     for name in ("second network", "mode", "positions"):
         del conventions[name]
     conventions["layers"] = f"{options.arrays_given[0]} that were given"
-    names = tuple(given.layers)
-    labels = {"layers": names, "second layers": names}
-    return penchant.Result(quantities, arrays, conventions=conventions, labels=labels)
+    axes = {"layer": given.layers, "second-layer": given.layers}
+    return penchant.Result(
+        _quantities(compared, None, samples, options),
+        {"corresponding": np.array(pairs)},
+        tables=_tables(compared, None, axes, _repetitions(samples, options)),
+        conventions=conventions,
+    )
 
 
 def _samples(options: RepresentationSimilarity, context: penchant.Context) -> Inputs:
@@ -260,27 +264,48 @@ def _grams(
     )
 
 
-def _arrays(name: str, trained: Comparison, untrained: Comparison | None) -> dict[str, Any]:
-    arrays = {
-        f"{name}-layers": trained.similarity(name),
-        f"{name}-layers-stderr": jackknife(trained.replicates(name)),
-        f"{name}-null": trained.null(name).mean(0),
-    }
+def _tables(
+    trained: Comparison, untrained: Comparison | None, axes: Axes, over: Repetitions
+) -> dict[str, penchant.Table]:
+    """Similarity of all pairs of layers, and of corresponding ones with shuffled samples."""
+    pairs = [_pair(axes["layer"][i], axes["second-layer"][j]) for i, j in trained.pairs]
+    compared = {"layers": trained}
     if untrained is not None:
-        arrays[f"{name}-untrained"] = untrained.similarity(name)
-        arrays[f"{name}-untrained-stderr"] = jackknife(untrained.replicates(name))
-    return arrays
+        compared["untrained"] = untrained
+    tables = {}
+    for name in trained.measures:
+        for key, each in compared.items():
+            errors = jackknife(each.replicates(name))
+            table = penchant.Table(each.similarity(name), axes, stderr=errors, **over)
+            tables[f"{name}-{key}"] = table
+        tables[f"{name}-null"] = penchant.Table(trained.null(name).mean(0), {"pair": pairs})
+    return tables
 
 
-class _Fields(TypedDict):
-    """What a quantity is over."""
+def _pair(first: str, second: str) -> str:
+    """The name of two layers that correspond."""
+    return first if first == second else f"{first} | {second}"
 
-    over: str
-    count: int
-    df: float
+
+def _repetitions(samples: Inputs, options: RepresentationSimilarity) -> Repetitions:
+    """What errors are over."""
+    return {"over": _unit(samples), "count": len(samples.inputs), "df": options.groups - 1}
 
 
 def _quantities(
+    trained: Comparison,
+    untrained: Comparison | None,
+    samples: Inputs,
+    options: RepresentationSimilarity,
+) -> dict[str, penchant.Quantity]:
+    """Numbers of every measure."""
+    quantities: dict[str, penchant.Quantity] = {}
+    for name in options.measures:
+        quantities |= _of_measure(name, trained, untrained, samples, options)
+    return quantities
+
+
+def _of_measure(
     name: str,
     trained: Comparison,
     untrained: Comparison | None,
@@ -289,23 +314,23 @@ def _quantities(
 ) -> dict[str, penchant.Quantity]:
     """Means over corresponding layers, the last of them, and how layers find each other."""
     table, replicates = trained.similarity(name), trained.replicates(name)
-    count, unit = len(samples.inputs), _unit(samples)
     if not (np.isfinite(table).all() and np.isfinite(replicates).all()):
+        unit, count = _unit(samples), len(samples.inputs)
         raise penchant.Error(
             f"the unbiased norms of some layers are not positive with {count} {unit} in "
             f"{options.groups} minibatches: more {unit}, or fewer groups, are needed"
         )
-    fields: _Fields = {"over": unit, "count": count, "df": options.groups - 1}
+    over = _repetitions(samples, options)
     i, j = np.array(trained.pairs).T
     null = trained.null(name)
     value, each = table[i, j].mean(), replicates[:, i, j].mean(1)
     last, each_last = table[i[-1], j[-1]], replicates[:, i[-1], j[-1]]
     quantities = {
         name: penchant.Quantity(
-            value, stderr=jackknife(each), **fields, **_shuffled(null.mean(1), value)
+            value, stderr=jackknife(each), **over, **_shuffled(null.mean(1), value)
         ),
         f"{name}-last": penchant.Quantity(
-            last, stderr=jackknife(each_last), **fields, **_shuffled(null[:, -1], last)
+            last, stderr=jackknife(each_last), **over, **_shuffled(null[:, -1], last)
         ),
     }
     if untrained is not None:
@@ -313,7 +338,7 @@ def _quantities(
         before = untrained.similarity(name)[i, j].mean()
         gains = each - untrained.replicates(name)[:, i, j].mean(1)
         quantities[f"{name}-gain"] = penchant.Quantity(
-            value - before, stderr=jackknife(gains), null=0.0, **fields
+            value - before, stderr=jackknife(gains), null=0.0, **over
         )
     if options.second != "itself" and table.shape[1] > 1:
         share, chance = float((table[i].argmax(1) == j).mean()), 1 / table.shape[1]

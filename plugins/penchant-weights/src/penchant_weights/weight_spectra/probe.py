@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -36,14 +37,14 @@ from penchant_weights.weight_spectra.weight_spectrum import (
     spectrum,
 )
 
-# what is measured, and the array that holds it by layer
-ARRAYS = {
+# what is measured, and the table that holds it by layer
+TABLES = {
     "mp-distance": "mp-distances",
     "spikes": "spikes-by-layer",
     "stable-rank": "stable-ranks",
     "power-law": "power-laws",
 }
-ARRAYS_OF_BASE = {"relative-change": "relative-changes", "base-overlap": "base-overlaps"}
+TABLES_OF_BASE = {"relative-change": "relative-changes", "base-overlap": "base-overlaps"}
 
 
 @dataclass
@@ -72,15 +73,14 @@ def run(options: WeightSpectra, context: penchant.Context) -> penchant.Result:
         context.warn(f"left out, the same as in the base: {', '.join(layers.unchanged)}")
     if not layers.names:
         _refuse_empty(layers, options)
-    arrays = _arrays(layers)
-    missing = [name for name, values in arrays.items() if not np.isfinite(values).all()]
-    return penchant.Result(
+    result = penchant.Result(
         _quantities(layers, context),
-        arrays,
+        _arrays(layers),
+        tables=_tables(layers),
         conventions=_conventions(options),
-        missing=tuple(missing),
-        labels={"layers": tuple(layers.names)},
     )
+    missing = [name for name, each in result.arrays.items() if not np.isfinite(each).all()]
+    return attrs.evolve(result, missing=missing)
 
 
 def _check_given(options: WeightSpectra, context: penchant.Context) -> None:
@@ -292,30 +292,33 @@ def _quantities(layers: _Layers, context: penchant.Context) -> dict[str, penchan
 
 
 def _arrays(layers: _Layers) -> dict[str, np.ndarray]:
-    """Everything by layer."""
+    """Shapes, and singular values filled up with zeros."""
     longest = max(len(each.singular_values) for each in layers.spectra)
-    table = np.zeros((len(layers.spectra), longest))
-    for row, each in zip(table, layers.spectra):
+    values = np.zeros((len(layers.spectra), longest))
+    for row, each in zip(values, layers.spectra):
         row[: len(each.singular_values)] = each.singular_values
-    arrays = {
-        "singular-values": table,
-        "shapes": np.array([each.shape for each in layers.spectra]),
-        "edges": np.array([each.edge for each in layers.spectra]),
-    }
-    named = {**ARRAYS, **ARRAYS_OF_BASE} if layers.norms else ARRAYS
+    return {"singular-values": values, "shapes": np.array([each.shape for each in layers.spectra])}
+
+
+def _tables(layers: _Layers) -> dict[str, penchant.Table]:
+    """One number for each layer; nulls are means over shuffles."""
+    axes = {"layer": layers.names}
+    tables = {"edges": penchant.Table([each.edge for each in layers.spectra], axes)}
     if layers.norms:
-        arrays["relative-norms"] = np.array(layers.norms)
-    for name, key in named.items():
-        arrays[key] = np.array([each.values[name] for each in layers.spectra])
-        arrays[f"{key}-null"] = np.array([each[name].mean() for each in layers.nulls])
+        tables["relative-norms"] = penchant.Table(layers.norms, axes)
+    for name, key in {**TABLES, **(TABLES_OF_BASE if layers.norms else {})}.items():
+        values = [each.values[name] for each in layers.spectra]
+        null = [each[name].mean() for each in layers.nulls]
+        tables[key] = penchant.Table(values, axes, null=null)
     tails = [each.tail for each in layers.spectra]
     accepted = [each if each is not None and each.accepted else None for each in tails]
-    arrays["tail-exponents"] = _of(accepted, "exponent")
-    arrays["tail-exponents-stderr"] = _of(accepted, "stderr")
-    arrays["tail-windows"] = _of(tails, "begin")
-    arrays["tail-counts"] = _of(tails, "count")
-    arrays["tail-against-exponential"] = _of(tails, "against_exponential")
-    return arrays
+    tables["tail-exponents"] = penchant.Table(
+        _of(accepted, "exponent"), axes, stderr=_of(accepted, "stderr"), over="eigenvalues"
+    )
+    fields = {"windows": "begin", "counts": "count", "against-exponential": "against_exponential"}
+    for name, field_name in fields.items():
+        tables[f"tail-{name}"] = penchant.Table(_of(tails, field_name), axes)
+    return tables
 
 
 def _of(tails: list[Any], name: str) -> np.ndarray:
