@@ -44,12 +44,14 @@ class Dipole(penchant.Probe):
         "larger, rank correlation",
         neither="The order of directions does not follow the bound significantly, rank correlation",
     )
+    tables = {
+        "gradient-norm[index]": "E|grad_theta q(v)|",
+        "bound[index]": "right side of lemma 2",
+        "exceedance[index]": "share of networks with (v.grad f)^2 >= eta",
+        "markov-bound[index]": "v^T C v / eta",
+    }
     arrays = {
         "indices": "of the directions in their basis",
-        "gradient-norm": "E|grad_theta q(v)|",
-        "bound": "right side of lemma 2",
-        "exceedance": "share of networks with (v.grad f)^2 >= eta",
-        "markov-bound": "v^T C v / eta",
         "eigenvalues": "of each direction, for the basis nad",
     }
     presets = {
