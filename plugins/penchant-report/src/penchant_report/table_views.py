@@ -14,15 +14,16 @@ from penchant.results.tables import Coordinate, Table
 from penchant_report.text_tables import latex_table
 from penchant_report.wording import value_text
 
-MOST_CELLS = 200  # that are shown: the first rows of a larger table
+MOST_CELLS = 200  # of a table that is shown in full
+FIRST_ROWS = 20  # of a larger one
 MOST_COLUMNS = 12  # of coordinates of the last axis; more stand below each other
 
 
 def rest(table: Table) -> str:
     """What is not shown of a table, in a sentence; empty where all of it is."""
-    across = len(_columns(table))
-    rows, shown = table.values.size // across, MOST_CELLS // across
-    return f"The first {shown} of {rows} rows." if rows > shown else ""
+    if table.values.size <= MOST_CELLS:
+        return ""
+    return f"The first {FIRST_ROWS} of {table.values.size // len(_columns(table))} rows."
 
 
 def grid(table: Table) -> list[list[str]]:
@@ -39,7 +40,7 @@ def grid(table: Table) -> list[list[str]]:
     names = [f"{axis} {_text(each)}" for column in columns for axis, each in column.items()]
     rows = [[*outer, *(names or ["value"])]]
     places = itertools.product(*(table.axes[axis] for axis in outer))
-    for place in itertools.islice(places, MOST_CELLS // len(columns)):
+    for place in itertools.islice(places, FIRST_ROWS if rest(table) else None):
         at = dict(zip(outer, place))
         rows.append([*map(_text, place), *[_cell(table, {**at, **each}) for each in columns]])
     return rows
