@@ -86,9 +86,10 @@ class AverageGeometry(penchant.Probe):
         "null-eigenvalues-spread": "its standard deviation under the null",
         "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
         "radii": "of a trained network: lengths of frequencies, in waves across the input",
-        "radial-shares": "share of the trace at frequencies of each length",
-        "radial-shares-null": "the same with shuffled pixels",
-        "radial-shares-null-spread": "its standard deviation over shufflings",
+    }
+    tables = {
+        "radial-shares[radius]": "of a trained network: share of the trace at frequencies of each "
+        "length; null: shuffled pixels"
     }
     card = penchant.Card(
         20,
