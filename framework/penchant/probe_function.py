@@ -127,9 +127,9 @@ def _target(
         if isinstance(measured, Table) and len(tables) == 1:
             measured = {name_and_axes(each)[0]: measured for each in tables}
         if isinstance(measured, Mapping):
-            found = {key: each for key, each in measured.items() if isinstance(each, Table)}
-            others: Any = {key: each for key, each in measured.items() if key not in found}
-            return Result(others, tables=found)
+            own = {key: each for key, each in measured.items() if isinstance(each, Table)}
+            others: Any = {key: each for key, each in measured.items() if key not in own}
+            return Result(others, tables=own)
         expected = "a Result, a dict of quantities and tables, or the only quantity or table"
         raise Error(f"probe {name!r} must return {expected}, found {type(measured).__name__}")
 

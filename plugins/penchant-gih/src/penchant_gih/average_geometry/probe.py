@@ -60,12 +60,12 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
     if rows is not None:
-        found = waves(rows, shape, options, context)
+        frequencies = waves(rows, shape, options, context)
         quantities["corr-isotropic"] = _isotropy_of(rows)
-        quantities = over_samples(quantities) | found.quantities
-        arrays["frequency-shares"] = found.shares
-        tables["radial-shares"] = found.radial
-        arrays["radii"] = found.radial.coordinates("radius")
+        quantities = over_samples(quantities) | frequencies.quantities
+        arrays["frequency-shares"] = frequencies.shares
+        tables["radial-shares"] = frequencies.radial
+        arrays["radii"] = frequencies.radial.coordinates("radius")
     else:
         energies, left_out_energies = _energies(directions, shape)
         quantities["low-frequencies"] = _low_frequencies(

@@ -93,15 +93,15 @@ def _simulations(
 ) -> dict[str, penchant.Table]:
     """Simulated accuracy and curvature; the error of an accuracy is that which theory expects."""
     axes: dict[str, Any] = dict(theory.axes)
-    found = context.tables(simulate, **axes)
+    simulated = context.tables(simulate, **axes)
     simulations = context.options.simulations
     errors = {
         "simulation": binomial_stderr(theory.values, simulations),
-        "curvature": found["curvature-stderr"].values,
-        "theta-curvature": found["theta-curvature-stderr"].values,
+        "curvature": simulated["curvature-stderr"].values,
+        "theta-curvature": simulated["theta-curvature-stderr"].values,
     }
     return {
-        name: attrs.evolve(found[name], stderr=stderr, over="simulations", count=simulations)
+        name: attrs.evolve(simulated[name], stderr=stderr, over="simulations", count=simulations)
         for name, stderr in errors.items()
     }
 
@@ -176,15 +176,15 @@ def _deviations(
     options = context.options
     quantities = {}
     for name, (simulation, theory) in COMPARED.items():
-        found, expected = tables[simulation].values, tables[theory].values
+        simulated, expected = tables[simulation].values, tables[theory].values
         # Of an accuracy, the error that this version of the theorem expects, and the one it has.
         stderr = own = np.asarray(tables[simulation].stderr)
         if simulation == "simulation":
             stderr = np.asarray(binomial_stderr(expected, options.simulations))
-            own = np.asarray(binomial_stderr(found, options.simulations))
+            own = np.asarray(binomial_stderr(simulated, options.simulations))
         # There is no curvature at zeros of the filter.
         known = stderr > 0
-        scores = (found - expected)[known] / stderr[known]
+        scores = (simulated - expected)[known] / stderr[known]
         fields = largest_deviation(
             scores,
             generator=context.generator(name),

@@ -54,12 +54,12 @@ def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.R
         "point": range(points),
         "eigenvector": range(len(context.data.train.labels)),
     }
-    found = context.tables(follow, inside=inside, training=range(options.trainings))
+    followed = context.tables(follow, inside=inside, training=range(options.trainings))
 
     # pictures are of one training, numbers of all
-    tables = {name: found[name].at(training=0) for name in PICTURES}
+    tables = {name: followed[name].at(training=0) for name in PICTURES}
     arrays = {"steps": np.array(steps), "grid": grid(context).cpu().reshape(-1, components)}
-    quantities = _quantities(found, context)
+    quantities = _quantities(followed, context)
     if components == 1:
         functions = tables["eigenfunctions"]
         amplitudes = np.abs(np.fft.rfft(functions.values, axis=-1))
@@ -192,10 +192,10 @@ def _speeds(network: nn.Module, context: penchant.Context) -> Any:
 
 
 def _quantities(
-    found: dict[str, penchant.Table], context: penchant.Context[TangentEigenfunctions]
+    followed: dict[str, penchant.Table], context: penchant.Context[TangentEigenfunctions]
 ) -> dict[str, penchant.Quantity]:
     """Ratios and shares at every evaluation, over trainings."""
-    eigenvalues, shares = found["eigenvalues"], found["shares"]
+    eigenvalues, shares = followed["eigenvalues"], followed["shares"]
     *_, last = eigenvalues.axes["index"]
     samples = len(context.data.train.labels)
     null = random_label_share(len(eigenvalues.axes["index"]), samples)
@@ -211,9 +211,9 @@ def _quantities(
         )
 
     # lemma 4.1, and frequencies where there are any
-    quantities["speed-error"] = found["speed-error"].mean("training").quantity()
+    quantities["speed-error"] = followed["speed-error"].mean("training").quantity()
     if np.prod(context.data.shape) == 1:
-        first = found["eigenfunctions"].at(step=shares.axes["step"][0])
+        first = followed["eigenfunctions"].at(step=shares.axes["step"][0])
         quantities["frequency-correlation"] = _order(first.values, context)
     return quantities
 
