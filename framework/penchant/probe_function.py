@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from penchant.components.component import Probe
+from penchant.components.names import name_and_axes
 from penchant.components.options import option
 from penchant.errors import Error
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from penchant.results.result import Result
     from penchant.results.tables import Table
 
-    Measurement = Callable[..., Result | Quantity | Mapping[str, Quantity | Table]]
+    Measurement = Callable[..., Result | Quantity | Table | Mapping[str, Quantity | Table]]
 
 
 def probe(
@@ -47,7 +48,7 @@ def probe(
 
     Returns:
         A decorator. The function returns a `Result`, a dict of quantities and tables, or the
-        quantity itself where there is one.
+        quantity or table itself where there is only one.
 
     >>> @probe(needs="architecture", quantities={"size": "norm of the output on zeros"})
     ... def output_size(context, networks: int = 16):
@@ -55,18 +56,21 @@ def probe(
     >>> output_size.name, output_size().networks
     ('output-size', 16)
     """
-    if bare is not None or quantities is None:
+    if bare is not None or (quantities is None and tables is None):
         name = getattr(bare, "__name__", "size").replace("_", "-")
         raise Error(
             "penchant.probe says what is measured and what it takes, such as "
             f'@penchant.probe(needs="architecture", quantities={{"{name}": "what it is"}}), '
-            f"found {'no arguments' if callable(bare) else 'no quantities'}"
+            f"found {'no arguments' if callable(bare) else 'no quantities and no tables'}"
         )
+
+    numbers = dict(quantities or {})
+    along_axes = dict(tables or {})
 
     def decorate(function: Measurement) -> type[Probe]:
         name = function.__name__.replace("_", "-")
         # Without a docstring the help text says what it measures.
-        text = inspect.getdoc(function) or "; ".join(quantities.values()) or name
+        text = inspect.getdoc(function) or "; ".join([*numbers.values(), *along_axes.values()])
         parameters = _parameters(function, name)
         namespace: dict[str, Any] = {
             "__doc__": text,
@@ -74,11 +78,11 @@ def probe(
             "__annotations__": {each.name: each.annotation for each in parameters},
             "name": name,
             "needs": (needs,) if isinstance(needs, str) else tuple(needs),
-            "quantities": dict(quantities),
-            "tables": dict(tables or {}),
+            "quantities": numbers,
+            "tables": along_axes,
             "arrays": dict(arrays or {}),
             "figures": figures,
-            "target": staticmethod(_target(function, name, tuple(quantities))),
+            "target": staticmethod(_target(function, name, numbers, along_axes)),
         }
         for each in parameters:
             namespace[each.name] = option(each.default, _help(text, each.name))
@@ -106,7 +110,7 @@ def _help(doc: str, name: str) -> str:
 
 
 def _target(
-    function: Measurement, name: str, quantities: tuple[str, ...]
+    function: Measurement, name: str, quantities: Mapping[str, str], tables: Mapping[str, str]
 ) -> Callable[[Probe, Context], Result]:
     """The function as the kernel calls it."""
 
@@ -118,13 +122,15 @@ def _target(
         measured = function(context, **options.options())
         if isinstance(measured, Result):
             return measured
-        if isinstance(measured, Mapping):
-            tables = {key: each for key, each in measured.items() if isinstance(each, Table)}
-            others: Any = {key: each for key, each in measured.items() if key not in tables}
-            return Result(others, tables=tables)
         if isinstance(measured, Quantity) and len(quantities) == 1:
-            return Result({quantities[0]: measured})
-        expected = "a Result, a dict of quantities and tables, or the only quantity"
+            measured = dict.fromkeys(quantities, measured)
+        if isinstance(measured, Table) and len(tables) == 1:
+            measured = {name_and_axes(each)[0]: measured for each in tables}
+        if isinstance(measured, Mapping):
+            own = {key: each for key, each in measured.items() if isinstance(each, Table)}
+            others: Any = {key: each for key, each in measured.items() if key not in own}
+            return Result(others, tables=own)
+        expected = "a Result, a dict of quantities and tables, or the only quantity or table"
         raise Error(f"probe {name!r} must return {expected}, found {type(measured).__name__}")
 
     run.wrapped = function  # type: ignore[attr-defined]  # errors name its lines

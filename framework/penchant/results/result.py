@@ -153,9 +153,8 @@ class Result:
     def to_xarray(self) -> Any:
         """Its arrays and quantities as an `xarray.Dataset`, where xarray is installed.
 
-        Tables have their axes and coordinates. Of other arrays, an axis that is as long as one of
-        `labels` has its name and entries, any other one is named after its array. Quantities have
-        their errors and nulls as attributes.
+        Tables have their axes and coordinates. The axes of other arrays are not known, and are
+        named after the array. Quantities have their errors and nulls as attributes.
         """
         return extra("result as xarray")(self)
 

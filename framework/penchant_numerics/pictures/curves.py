@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from penchant_numerics.pictures.pictures import FAINT, GREY, SIZE, Array, log_ticks, palette
 
 PANEL = 3.4  # inches across, of each of several panels
@@ -281,8 +282,11 @@ def _legend(figure: Figure, every: Sequence[Axes], *, inside: bool) -> None:
     handles, labels = every[0].get_legend_handles_labels()
     if not labels:
         return
+    # Curves first, what they are compared with after them.
+    pairs = sorted(zip(handles, labels), key=lambda pair: isinstance(pair[0], Line2D))
+    handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
     if inside:
-        every[0].legend(frameon=False, fontsize=8)
+        every[0].legend(handles, labels, frameon=False, fontsize=8)
     elif len(every) > 1:
         figure.legend(handles, labels, loc="outside right upper")
     else:

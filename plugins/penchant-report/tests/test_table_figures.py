@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,27 @@ def test_a_probe_without_a_drawing_has_a_figure_for_each_of_its_tables() -> None
     assert figures["by-scale"].get_label() == expected
     lines = figures["by-network"].legends[0].get_texts()
     assert [text.get_text() for text in lines] == ["network 0", "network 1", "network 2"]
+
+
+@penchant.probe(needs="architecture", tables={"size[network]": "size of the output"})
+def sizes_alone(context: penchant.Context, networks: int = 3) -> penchant.Table:
+    return context.tables(sizes, network=range(networks), scale=(1.0,))["size"].at(scale=1.0)
+
+
+def test_the_page_of_a_table_alone_has_its_figure_and_no_empty_table(tmp_path: Path) -> None:
+    penchant.measure(sizes_alone, architecture="mlp", shape=(4,), outputs=1, out=tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Size of the output." in page
+    assert "Numbers of sizes-alone" not in page and "to compare these numbers with" not in page
+
+
+def test_curves_come_before_what_they_are_compared_with() -> None:
+    table = penchant.Table(
+        [[1.0, 2.0], [3.0, 4.0]], {"kind": ("a", "b"), "x": (0, 1)}, null=[[0.0, 1.0]] * 2
+    )
+    (figure,) = penchant.Result(tables={"size": table}).figures().values()
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["a", "b", "a, null", "b, null"]
 
 
 def test_many_curves_are_a_map() -> None:

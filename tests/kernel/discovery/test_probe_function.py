@@ -64,8 +64,21 @@ def test_a_decorator_without_arguments_says_what_they_are():
         @penchant.probe
         def output_norm(context): ...
 
-    with pytest.raises(penchant.Error, match="found no quantities"):
+    with pytest.raises(penchant.Error, match="found no quantities and no tables"):
         penchant.probe(needs="architecture")
+
+
+def test_a_probe_may_measure_a_table_alone():
+    @penchant.probe(needs="architecture", tables={"norm[network]": "norm of the weights"})
+    def norms(context):
+        """Norms of weights."""
+        networks = [context.network(number) for number in range(3)]
+        values = [float(next(each.parameters()).detach().norm()) for each in networks]
+        return penchant.Table(values, {"network": range(3)})
+
+    result = penchant.measure(norms, architecture="mlp", shape=(4,), outputs=2)
+    assert not result.quantities
+    assert result.tables["norm"].axes == {"network": (0, 1, 2)}
 
 
 def test_what_is_no_quantity_is_refused():

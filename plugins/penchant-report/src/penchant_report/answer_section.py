@@ -58,7 +58,7 @@ def answer_values(answer: Answer, run: Run | None = None) -> dict[str, Any]:
         "headlines": own,
         "leads": lead_figures(run, answer) if run else [],
         "found": _largest_contrasts(answer) if own else _sentences(answer),
-        "nothing": "" if own else _nothing_found(answer),
+        "nothing": "" if own or not rows else _nothing_found(answer),
         "flags": [*_flags(answer), *problems],
         "panels": panels(answer),
         "panel_caption": _panel_caption(answer),

@@ -40,19 +40,16 @@ def result_dataset(result: Any) -> Any:
     """Arrays and quantities of a result as an `xarray.Dataset`."""
     xarray = _xarray()
     variables: dict[str, Any] = {}
-    used: set[str] = set()
     abouts = result.record.get("about", {})
     stored = _stored_axes(result)
     for name, array in result.arrays.items():
         # An error has the axes of what it is the error of.
         base = name.removesuffix("-stderr")
         owner = base if base in result.arrays else name
-        axes = stored.get(name) or _axes_of(owner, array.shape, result.labels)
+        axes = stored.get(name) or [f"{owner}-{number}" for number in range(array.ndim)]
         if _is_along_steps(name, result):
             axes = ["step"]
-        used.update(axes)
-        about = abouts.get(name, "")
-        variables[name] = (axes, array, {"about": about})
+        variables[name] = (axes, array, {"about": abouts.get(name, "")})
     # Quantities are numbers without axes.
     meanings = result.meanings
     for name, quantity in result.quantities.items():
@@ -63,14 +60,10 @@ def result_dataset(result: Any) -> Any:
         # An array of the same name keeps it.
         key = name if name not in variables else f"quantity {name}"
         variables[key] = ((), value, facts)
-    # Labels of axes that no array has are left out.
     coordinates: dict[str, Any] = {}
     for table in result.tables.values():
         coordinates |= {axis: list(entries) for axis, entries in table.axes.items()}
-    for axis, names in result.labels.items():
-        if axis in used:
-            coordinates[axis] = list(names)
-    if "step" in used and "step" not in coordinates:
+    if is_by_step(result) and STEPS in variables and "step" not in coordinates:
         coordinates["step"] = variables.pop(STEPS)[1]
     title = result.record.get("id", "")
     return xarray.Dataset(variables, coordinates, {"id": title})
@@ -101,18 +94,6 @@ def _is_along_steps(name: str, result: Any) -> bool:
         return False
     base, separator, _ = name.rpartition(BY_STEP)
     return name == STEPS or bool(separator and base)
-
-
-def _axes_of(name: str, shape: Sequence[int], labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A name for every axis: that of the only labels of its length, else one of the array's own."""
-    axes: list[str] = []
-    for number, length in enumerate(shape):
-        fitting = [axis for axis, names in labels.items() if len(names) == length]
-        own = f"{name}-{number}"
-        if len(fitting) == 1 and fitting[0] not in axes:
-            own = fitting[0]
-        axes.append(own)
-    return axes
 
 
 def run_dataset(rows: Sequence[Mapping[str, Any]], probe: str | None) -> Any:

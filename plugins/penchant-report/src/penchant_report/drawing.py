@@ -27,7 +27,7 @@ from penchant.results.runs import Run
 
 from penchant_report.figures import as_pdf, figures_of, picture, title_of
 from penchant_report.hover_points import points_of
-from penchant_report.installed import drawing_of
+from penchant_report.installed import drawing_of, refuse_untabled
 from penchant_report.tables import FOLDER as TABLES
 from penchant_report.tables import write_tables
 
@@ -70,7 +70,7 @@ def draw(folder: Path, target: Any, result: Result) -> str:
             with atomic(figures_folder / f"{name}.pdf") as file:
                 file.write(as_pdf(figure))
         figures_folder.mkdir(exist_ok=True)
-        write_tables(folder, result.arrays)
+        write_tables(folder, result)
         # Written even where there are no figures: it says that drawing ended.
         write_json(figures_folder / "figures.json", {"schema": SCHEMA, **record})
     except KeyboardInterrupt:
@@ -161,6 +161,7 @@ def _draw_stored(run: Run, folder: Path) -> str:
     try:
         target = drawing_of(result, run.plugins)
         result = JobFolder(folder).read()
+        refuse_untabled(result, run.plugins)
         if not target and not result.tables:
             return ""
         problem = draw(folder, target, result)

@@ -15,7 +15,7 @@ from penchant.errors import Error
 from penchant.plugins.discovery import Plugins
 
 from penchant_report.figure_layout import lay_out
-from penchant_report.installed import declared_headline, drawing_of
+from penchant_report.installed import declared_headline, drawing_of, refuse_untabled
 from penchant_report.run_rows import is_by_step
 from penchant_report.step_curves import NAME, over_steps
 from penchant_report.table_figures import figures_of_tables
@@ -78,6 +78,7 @@ def figures_of_result(result: Any, *, style: bool = True) -> dict[str, Any]:
     if not result.arrays and stored:
         raise Error("this result was read without its arrays, which figures are drawn from")
     target = drawing_of(result)
+    refuse_untabled(result)
     if not target and not result.tables:
         raise Error("this result has no figures: its probe draws none, and it has no tables")
     return figures_of(target, result, style=style)

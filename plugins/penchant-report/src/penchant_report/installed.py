@@ -9,6 +9,7 @@ from typing import Any
 
 from penchant.components.component import Probe
 from penchant.components.headline import Headline
+from penchant.components.names import name_and_axes
 from penchant.errors import Error
 from penchant.plugins import discovery
 from penchant.plugins.discovery import Plugins
@@ -32,6 +33,25 @@ def drawing_of(result: Any, plugins: Plugins | None = None) -> Any:
     if not given or callable(given):
         return given
     return _probe_of(result, plugins).figures
+
+
+def refuse_untabled(result: Any, plugins: Plugins | None = None) -> None:
+    """Refuse a result of an older version, whose tables were stored without their axes.
+
+    Raises:
+        Error: Its probe draws from tables, and the result has arrays in their place.
+    """
+    given = result.record.get("figures")
+    # A probe of a script draws what it has just measured.
+    if not given or callable(given):
+        return
+    declared = [name_and_axes(each)[0] for each in _probe_of(result, plugins).tables]
+    plain = [name for name in declared if name in result.arrays and name not in result.tables]
+    if plain:
+        raise Error(
+            f"figures are drawn from tables, and an older version stored {plain[0]!r} without its "
+            "axes: measure again to draw them; `result.arrays` has the numbers"
+        )
 
 
 def declared_headline(result: Any, plugins: Plugins | None = None) -> Headline | None:

@@ -159,7 +159,7 @@ def _quantity_row(name: str, quantity: Quantity, about: str) -> dict[str, Any]:
 
 
 def _tables(folder: Path, record: dict[str, Any]) -> list[dict[str, str]]:
-    """Tables that are small enough, as they are shown and as they are copied."""
+    """Tables as they are shown and as they are copied; of large ones the first rows."""
     entries = record.get("arrays") or {}
     if not any("axes" in entry for entry in entries.values()):
         return []
@@ -173,11 +173,13 @@ def _tables(folder: Path, record: dict[str, Any]) -> list[dict[str, str]]:
             "about": entries[name].get("about", ""),
             "error": f"± standard errors over {table.over}" if table.over else "",
             "html": table_views.to_html(table),
-            "csv": table_views.to_csv(table),
+            # A page has no room for the numbers of large tables, which are in a file.
+            "csv": "" if table_views.rest(table) else table_views.to_csv(table),
+            "file": _csv_file(folder, name),
             "latex": table_views.to_latex(table),
         }
         for name, table in tables.items()
-        if table_views.is_shown(table)
+        if table.values.size
     ]
 
 
@@ -186,18 +188,21 @@ def _arrays(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
     arrays = record.get("arrays") or {}
     for name, entry in arrays.items():
         lengths = map(str, entry.get("shape", []))
-        # Large arrays have no table.
-        table = f"{TABLES}/{name}.csv"
-        written = inside(folder, table).is_file()
         row = {
             "name": name,
             "about": entry.get("about", ""),
             "shape": " × ".join(lengths) or "number",
             "dtype": entry.get("dtype", ""),
-            "csv": f"jobs/{folder.name}/{table}" if written else "",
+            "csv": _csv_file(folder, name),
         }
         tables.append(row)
     return tables
+
+
+def _csv_file(folder: Path, name: str) -> str:
+    """Where the page finds the numbers of a table or an array as CSV; large ones have no file."""
+    file = f"{TABLES}/{name}.csv"
+    return f"jobs/{folder.name}/{file}" if inside(folder, file).is_file() else ""
 
 
 # ---- figures

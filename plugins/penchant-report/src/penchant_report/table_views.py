@@ -8,22 +8,26 @@ import io
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
 from penchant.results.tables import Coordinate, Table
 
 from penchant_report.text_tables import latex_table
 from penchant_report.wording import value_text
 
-MOST_CELLS = 200  # of a table that is shown
+MOST_CELLS = 200  # of a table that is shown in full
+FIRST_ROWS = 20  # of a larger one
 MOST_COLUMNS = 12  # of coordinates of the last axis; more stand below each other
 
 
-def is_shown(table: Table) -> bool:
-    """Is it small enough to be read?"""
-    return 0 < table.values.size <= MOST_CELLS
+def rest(table: Table) -> str:
+    """What is not shown of a table, in a sentence; empty where all of it is."""
+    if table.values.size <= MOST_CELLS:
+        return ""
+    return f"The first {FIRST_ROWS} of {table.values.size // len(_columns(table))} rows."
 
 
 def grid(table: Table) -> list[list[str]]:
-    """A heading, and rows of coordinates and numbers.
+    """A heading, and the first rows of coordinates and numbers.
 
     Coordinates of the last axis stand beside each other where they are few.
 
@@ -31,20 +35,23 @@ def grid(table: Table) -> list[list[str]]:
     >>> grid(table)
     [['frequency', 'step 0', 'step 10'], ['0.5', '1.00 ± 0.10', '2.00 ± 0.20']]
     """
-    *outer, last = table.axes or ("",)
-    columns: list[dict[str, Coordinate]] = [{}]
-    beside = bool(outer) and len(table.axes[last]) <= MOST_COLUMNS
-    if not beside:
-        outer = list(table.axes)
-        heading = [*outer, "value"]
-    else:
-        columns = [{last: coordinate} for coordinate in table.axes[last]]
-        heading = [*outer, *[f"{last} {_text(coordinate)}" for coordinate in table.axes[last]]]
-    rows = [heading]
-    for place in itertools.product(*(table.axes[axis] for axis in outer)):
+    columns = _columns(table)
+    outer = [axis for axis in table.axes if axis not in columns[0]]
+    names = [f"{axis} {_text(each)}" for column in columns for axis, each in column.items()]
+    rows = [[*outer, *(names or ["value"])]]
+    places = itertools.product(*(table.axes[axis] for axis in outer))
+    for place in itertools.islice(places, FIRST_ROWS if rest(table) else None):
         at = dict(zip(outer, place))
         rows.append([*map(_text, place), *[_cell(table, {**at, **each}) for each in columns]])
     return rows
+
+
+def _columns(table: Table) -> list[dict[str, Coordinate]]:
+    """Coordinates of the last axis, where these are few; else one column for all."""
+    *outer, last = table.axes or ("",)
+    if outer and len(table.axes[last]) <= MOST_COLUMNS:
+        return [{last: coordinate} for coordinate in table.axes[last]]
+    return [{}]
 
 
 def _text(coordinate: Coordinate) -> str:
@@ -58,14 +65,13 @@ def _cell(table: Table, coordinates: dict[str, Coordinate]) -> str:
 
 
 def to_html(table: Table) -> str:
-    """The grid as HTML; of a large table only what it is."""
-    if not is_shown(table):
-        return f"<p>{html.escape(repr(table))}</p>"
+    """The grid as HTML."""
     head, *rows = grid(table)
+    more = f"<p>{rest(table)}</p>" if rest(table) else ""
     return (
         f"<table><thead><tr>{_cells('th', head)}</tr></thead><tbody>"
         + "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
-        + "</tbody></table>"
+        + f"</tbody></table>{more}"
     )
 
 
@@ -75,11 +81,15 @@ def _cells(tag: str, texts: Sequence[str]) -> str:
 
 def to_csv(table: Table) -> str:
     """One line for each number: its coordinates, the value, and what is known of it."""
-    rows = table.rows()
+    parts = {"value": table.values, **table.parts}
+    # Numbers with the digits of their own type, not with those of a wider one.
+    columns = [np.broadcast_to(part, table.values.shape).astype(str) for part in parts.values()]
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*table.axes, *parts])
+    places = itertools.product(*table.axes.values())
+    numbers = zip(*(column.ravel().tolist() for column in columns))
+    writer.writerows([*place, *row] for place, row in zip(places, numbers))
     return text.getvalue()
 
 

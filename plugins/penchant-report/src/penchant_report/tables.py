@@ -1,49 +1,58 @@
-"""Arrays as CSV: one file per array, for spreadsheets.
+"""Tables and arrays as CSV: one file each, for spreadsheets.
 
-Arrays of up to two axes and some thousand numbers; larger ones are in `arrays.npz` only.
+A table has a line for each number, with its coordinates; an array of up to two axes is written as
+it is. What has more than some thousand numbers is in `arrays.npz` only.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from penchant.results.files import atomic
+from penchant.results.result import Result
+from penchant.results.tables_on_disk import arrays_of
+
+from penchant_report.table_views import to_csv
 
 FOLDER = "tables"
 MOST_NUMBERS = 20_000  # of an array that becomes a table
 
 
-def write_tables(folder: Path, arrays: Mapping[str, Any]) -> None:
-    """Write the arrays of a job that are small enough, each with its standard error beside it.
+def write_tables(folder: Path, result: Result) -> None:
+    """Write the tables and arrays of a job that are small enough, each with its errors.
 
     Args:
         folder: The job's folder.
-        arrays: Name to array.
+        result: Its result.
     """
-    target = folder / FOLDER
+    tables = result.tables
+    texts = {
+        name: to_csv(table)
+        for name, table in tables.items()
+        if 0 < table.values.size <= MOST_NUMBERS
+    }
+    own = {each for name, table in tables.items() for each in arrays_of(name, table)}
+    arrays = {name: array for name, array in result.arrays.items() if name not in own}
     for name, array in arrays.items():
         # An error stands in the table of what it is the error of.
         base = name.removesuffix("-stderr")
-        if base != name and base in arrays:
-            continue
-        if not has_table(array.shape):
-            continue
-
-        errors = arrays.get(f"{name}-stderr")
-        rows = _rows(name, _texts(array), _texts(errors))
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows(rows)
-        content = text.getvalue()
-
+        if has_table(array.shape) and (base == name or base not in arrays):
+            texts[name] = _array_text(name, array, arrays.get(f"{name}-stderr"))
+    for name, text in texts.items():
+        target = folder / FOLDER
         target.mkdir(exist_ok=True)
-        path = target / f"{name}.csv"
-        with atomic(path) as file:
-            file.write(content.encode())
+        with atomic(target / f"{name}.csv") as file:
+            file.write(text.encode())
+
+
+def _array_text(name: str, array: Any, errors: Any) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(_rows(name, _texts(array), _texts(errors)))
+    return text.getvalue()
 
 
 def has_table(shape: Any) -> bool:

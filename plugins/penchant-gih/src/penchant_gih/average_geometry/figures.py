@@ -1,5 +1,6 @@
 """Figures of the probe `average-geometry`."""
 
+import numpy as np
 import penchant
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import captioned, rows_as_images, spectrum
@@ -12,26 +13,20 @@ SHOWN = 10  # directions at either end
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """G with its eigenvalues (figure 9), and its first and last directions."""
     figures = {"geometry": geometry(result), "directions": directions(result)}
-    if "radial-shares" in result.arrays:
+    if "radial-shares" in result.tables:
         return {"waves": radial_shares(result), **figures}
     return figures
 
 
 def radial_shares(result: penchant.Result) -> Figure:
     """Shares of the frequencies of a trained network's gradients, by their length."""
-    arrays = result.arrays
+    shares = result.tables["radial-shares"]
     figure = Figure(figsize=(5.2, 3.6))
     axes = figure.subplots()
-    radii = arrays["radii"]
-    axes.errorbar(
-        radii,
-        arrays["radial-shares"],
-        yerr=2 * arrays["radial-shares-stderr"],
-        marker="o",
-        markersize=3,
-        label="gradients",
-    )
-    null, spread = arrays["radial-shares-null"], arrays["radial-shares-null-spread"]
+    radii = shares.coordinates("radius")
+    errors = 2 * np.asarray(shares.stderr)
+    axes.errorbar(radii, shares.values, errors, marker="o", markersize=3, label="gradients")
+    null, spread = np.asarray(shares.null), np.asarray(shares.null_spread)
     axes.plot(radii, null, linestyle="--", color="0.5", label="pixels shuffled")
     axes.fill_between(radii, null - 2 * spread, null + 2 * spread, color="0.85", linewidth=0)
     axes.set_xlabel("waves across the input")

@@ -1,6 +1,6 @@
 """Input gradients of one trained network at samples of its dataset, and the waves in them."""
 
-from typing import Any
+from typing import NamedTuple
 
 import attrs
 import penchant
@@ -61,14 +61,18 @@ def over_samples(quantities: dict[str, penchant.Quantity]) -> dict[str, penchant
     }
 
 
+class Waves(NamedTuple):
+    """What is known of the frequencies of gradients: numbers, shares of all and by their length."""
+
+    quantities: dict[str, penchant.Quantity]
+    shares: Tensor
+    radial: penchant.Table
+
+
 def waves(
     rows: Tensor, shape: tuple[int, ...], options: AverageGeometry, context: penchant.Context
-) -> tuple[dict[str, penchant.Quantity], dict[str, Any]]:
-    """Frequencies of gradients (samples, D), beside those with shuffled pixels and phases.
-
-    Returns:
-        Quantities and arrays.
-    """
+) -> Waves:
+    """Frequencies of gradients (samples, D), beside those with shuffled pixels and phases."""
     stream = context.generator("shuffled")
     shuffled = [
         _energies(shuffled_pixels(rows, shape, stream), shape) for _ in range(options.null_draws)
@@ -91,17 +95,15 @@ def waves(
         "rank-over-scrambled": _rank_over_scrambled(rows, shape, options, context),
     }
     null = torch.stack([_radial(each, shape) for each in shuffled])
-    arrays = {
-        "frequency-shares": energies / energies.sum(),
-        "radii": torch.arange(null.shape[1], device="cpu"),
-        "radial-shares": _radial(energies, shape),
-        "radial-shares-stderr": statistics.jackknife(
-            torch.stack([_radial(each, shape) for each in left_out])
-        ),
-        "radial-shares-null": null.mean(0),
-        "radial-shares-null-spread": null.std(0),
-    }
-    return quantities, arrays
+    radial = penchant.Table(
+        _radial(energies, shape),
+        {"radius": range(null.shape[1])},
+        stderr=statistics.jackknife(torch.stack([_radial(each, shape) for each in left_out])),
+        null=null.mean(0),
+        null_spread=null.std(0),
+        **about,
+    )
+    return Waves(quantities, energies / energies.sum(), radial)
 
 
 def _rank_over_scrambled(

@@ -56,13 +56,16 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     assert spectra is not None  # `_answer` and `_of_gradients` see to it
     arrays = _arrays(directions, spectra, null, options.store_directions)
     quantities = _quantities(directions, spectra, null)
+    tables = {}
     # Which waves it sees, where inputs are images or signals.
     shape = context.architecture.shape
     if rows is not None:
-        numbers, pictures = waves(rows, shape, options, context)
+        frequencies = waves(rows, shape, options, context)
         quantities["corr-isotropic"] = _isotropy_of(rows)
-        quantities = over_samples(quantities) | numbers
-        arrays |= pictures
+        quantities = over_samples(quantities) | frequencies.quantities
+        arrays["frequency-shares"] = frequencies.shares
+        tables["radial-shares"] = frequencies.radial
+        arrays["radii"] = frequencies.radial.coordinates("radius")
     else:
         energies, left_out_energies = _energies(directions, shape)
         quantities["low-frequencies"] = _low_frequencies(
@@ -78,7 +81,9 @@ def run(options: AverageGeometry, context: penchant.Context) -> penchant.Result:
     if directions.groups is None:
         gib = 8 * size**2 / 2**30
         conventions["geometry stored"] = f"no: {size} x {size} numbers are {gib:.3g} GiB"
-    return penchant.Result(quantities, arrays, conventions=conventions, missing=missing)
+    return penchant.Result(
+        quantities, arrays, tables=tables, conventions=conventions, missing=missing
+    )
 
 
 def _arrays(

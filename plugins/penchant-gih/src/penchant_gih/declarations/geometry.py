@@ -29,8 +29,6 @@ OPPOSITE = {"directions": {"name": "average-geometry", "opposite": True}}
 # Help texts and meanings that several probes share.
 EVAL_STEPS = "training steps at which to evaluate; None: 0, 1, 2, 4, ... and the last"
 PROBING_SCALE = "standard deviation of normal inputs; None: that of the estimator of G"
-NULL_MEAN = "mean after a random rotation"
-NULL_SPREAD = "standard deviation over random rotations"
 
 
 @attrs.frozen
@@ -88,9 +86,10 @@ class AverageGeometry(penchant.Probe):
         "null-eigenvalues-spread": "its standard deviation under the null",
         "frequency-shares": "share of the trace by frequency, in the order of torch.fft",
         "radii": "of a trained network: lengths of frequencies, in waves across the input",
-        "radial-shares": "share of the trace at frequencies of each length",
-        "radial-shares-null": "the same with shuffled pixels",
-        "radial-shares-null-spread": "its standard deviation over shufflings",
+    }
+    tables = {
+        "radial-shares[radius]": "of a trained network: share of the trace at frequencies of each "
+        "length; null: shuffled pixels"
     }
     card = penchant.Card(
         20,
@@ -155,17 +154,14 @@ class GeometryEvolution(penchant.Probe):
         below="At the start of training the geometry changes against G S G",
         neither="The change of the geometry is not significantly aligned with G S G",
     )
+    tables = {
+        "corr-s[sweep]": "Corr(Delta, S), by width or step",
+        "corr-gsg[sweep]": "Corr(Delta, G S G), by width or step",
+        "containment[dimension]": "by dimension of the subspace, at the last width or step",
+    }
     arrays = {
         "evolution": "Delta, at the last width or step",
         "label-difference": "Delta minus Delta with permuted labels, the same networks",
-        "corr-s": "Corr(Delta, S), by width or step",
-        "corr-s-null": NULL_MEAN,
-        "corr-s-null-spread": NULL_SPREAD,
-        "corr-gsg": "Corr(Delta, G S G), by width or step",
-        "corr-gsg-null": NULL_MEAN,
-        "corr-gsg-null-spread": NULL_SPREAD,
-        "containment": "by dimension of the subspace, at the last width or step",
-        "containment-null": "for a random subspace",
         "dimensions": "dimensions of the subspaces",
         "widths": "widths of the sweep",
         "steps": "steps of training",
@@ -205,6 +201,8 @@ class GeometryEvolution(penchant.Probe):
             raise penchant.Error(
                 f"geometry-evolution takes widths or eval_steps, found both ({actual})"
             )
+        if self.widths is not None and len(set(self.widths)) < len(self.widths):
+            raise penchant.Error(f"widths must differ, found {list(self.widths)}")
         steps = list(self.eval_steps or ())
         if steps != sorted(set(steps)):
             raise penchant.Error(f"eval_steps must ascend, found {steps}")

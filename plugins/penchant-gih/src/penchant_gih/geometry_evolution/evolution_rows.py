@@ -1,6 +1,7 @@
-"""Results about Delta: its correlations, its share in a subspace, arrays, quantities."""
+"""Results about Delta: its correlations, its share in a subspace, tables, quantities."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import penchant
@@ -151,34 +152,30 @@ def _leading_stderr(projected: Projected) -> float:
     return math.hypot(stderr, ROUNDING)
 
 
-def arrays_of(rows: list[Row]) -> dict[str, Any]:
-    """What is drawn: matrices and containment of the last row, correlations of all."""
-    # Matrices are large: only those of the last evaluation are stored.
-    last = rows[-1]
-    shares = last.contained.shares
-    arrays: dict[str, Any] = {
-        **last.arrays,
-        **_values("containment", shares),
-        "containment-null": last.contained.nulls,
-        "dimensions": last.contained.dimensions,
-    }
+def tables_of(rows: list[Row], sweep: Sequence[int]) -> dict[str, penchant.Table]:
+    """Correlations at every width or step, and the containment of the last one."""
+    contained = rows[-1].contained
+    dimensions = {"dimension": contained.dimensions}
+    tables = {"containment": _table(contained.shares, dimensions, null=contained.nulls)}
     for name, corr, null in (
         ("corr-s", "corr_s", "corr_s_null"),
         ("corr-gsg", "corr_gsg", "corr_gsg_null"),
     ):
-        corrs = [getattr(row, corr) for row in rows]
         nulls = [getattr(row, null) for row in rows]
-        arrays |= _values(name, corrs)
-        arrays[f"{name}-null"] = [null.null for null in nulls]
-        arrays[f"{name}-null-spread"] = [null.null_spread for null in nulls]
-    return arrays
+        tables[name] = _table(
+            [getattr(row, corr) for row in rows],
+            {"sweep": sweep},
+            null=[each.null for each in nulls],
+            null_spread=[each.null_spread for each in nulls],
+        )
+    return tables
 
 
-def _values(name: str, corrs: list[Corr]) -> dict[str, list[float]]:
-    """Values and their standard errors as arrays."""
-    values = [corr.value for corr in corrs]
-    errors = [corr.stderr for corr in corrs]
-    return {name: values, f"{name}-stderr": errors}
+def _table(corrs: list[Corr], axes: Mapping[str, Sequence[int]], **nulls: Any) -> penchant.Table:
+    stderr = [corr.stderr for corr in corrs]
+    return penchant.Table(
+        [corr.value for corr in corrs], axes, stderr=stderr, df=GROUPS - 1, over=OVER, **nulls
+    )
 
 
 def quantities_of(row: Row, options: GeometryEvolution) -> dict[str, penchant.Quantity]:

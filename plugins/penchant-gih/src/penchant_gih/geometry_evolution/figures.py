@@ -2,7 +2,8 @@
 
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import Curve, by_index, captioned, log_ticks
+from penchant_numerics.pictures import captioned, log_ticks
+from penchant_numerics.pictures.curves import curves
 
 from penchant_gih.shared.by_step import step_axis
 from penchant_gih.shared.containment import draw_matrix
@@ -25,14 +26,11 @@ def evolution(result: penchant.Result) -> Figure:
     figure = Figure(figsize=(8.8, 3.8))
     left, right = figure.subplots(1, 2)
     draw_matrix(left, arrays["evolution"], "entry of Delta")
-    contained = Curve(
-        arrays["containment"], arrays["containment-stderr"], arrays["containment-null"]
-    )
-    by_index(
-        arrays["dimensions"],
-        {"Delta": contained},
+    curves(
+        {"Delta": result.tables["containment"]},
+        x="dimension",
+        y="|P Delta P| / |Delta|",
         xlabel="leading eigenvectors of G S G",
-        ylabel="|P Delta P| / |Delta|",
         axes=right,
     )
     right.set(ylim=(0, 1.05), xscale="log")
@@ -47,14 +45,11 @@ def evolution(result: penchant.Result) -> Figure:
 def sweep(result: penchant.Result, axis: str) -> Figure:
     """Corr(Delta, S) and Corr(Delta, G S G) by width or step (figure 7)."""
     arrays = result.arrays
-    curves = {}
-    for name, label in CORRELATIONS.items():
-        curves[label] = Curve(arrays[name], arrays[f"{name}-stderr"], arrays[f"{name}-null"])
-    figure = by_index(
-        arrays[axis],
-        curves,
+    figure = curves(
+        {label: result.tables[name] for name, label in CORRELATIONS.items()},
+        x="sweep",
+        y="Frobenius cosine",
         xlabel="width" if axis == "widths" else "step of training",
-        ylabel="Frobenius cosine",
     )
     (axes,) = figure.axes
     # Widths double, steps begin at zero.

@@ -21,7 +21,7 @@ from penchant_gih.geometry_evolution.evolution import (
     largest_stack,
     mixed_products,
 )
-from penchant_gih.geometry_evolution.evolution_rows import Row, arrays_of, quantities_of, row_of
+from penchant_gih.geometry_evolution.evolution_rows import Row, quantities_of, row_of, tables_of
 from penchant_gih.shared.geometry import GROUPS, uncentred
 from penchant_gih.shared.gradients import (
     BATCH_NORM,
@@ -58,19 +58,21 @@ def run(options: GeometryEvolution, context: penchant.Context) -> penchant.Resul
     rows = []
     for width in options.widths or (None,):
         rows += _measured(options, sized(context, width), S)
-    arrays = arrays_of(rows)
+    # Matrices are large: only those of the last evaluation are stored.
+    arrays: dict[str, Any] = dict(rows[-1].arrays)
+    arrays["dimensions"] = rows[-1].contained.dimensions
     if options.widths is not None:
         arrays["widths"] = torch.tensor(options.widths, device="cpu")
     if options.eval_steps is not None:
         arrays["steps"] = torch.tensor(options.eval_steps, device="cpu")
     quantities = quantities_of(rows[-1], options)
-    missing = missing_names(context, arrays, quantities)
-    return penchant.Result(
+    result = penchant.Result(
         quantities,
         arrays,
         conventions=_conventions(options, probing_law(context).probing),
-        missing=missing,
+        tables=tables_of(rows, options.widths or options.eval_steps or (0,)),
     )
+    return attrs.evolve(result, missing=missing_names(context, result.arrays, quantities))
 
 
 def _conventions(options: GeometryEvolution, probing: str) -> dict[str, str]:

@@ -44,12 +44,14 @@ class Dipole(penchant.Probe):
         "larger, rank correlation",
         neither="The order of directions does not follow the bound significantly, rank correlation",
     )
+    tables = {
+        "gradient-norm[index]": "E|grad_theta q(v)|",
+        "bound[index]": "right side of lemma 2",
+        "exceedance[index]": "share of networks with (v.grad f)^2 >= eta",
+        "markov-bound[index]": "v^T C v / eta",
+    }
     arrays = {
         "indices": "of the directions in their basis",
-        "gradient-norm": "E|grad_theta q(v)|",
-        "bound": "right side of lemma 2",
-        "exceedance": "share of networks with (v.grad f)^2 >= eta",
-        "markov-bound": "v^T C v / eta",
         "eigenvalues": "of each direction, for the basis nad",
     }
     presets = {
@@ -111,21 +113,23 @@ class PoolingTheory(penchant.Probe):
         neither="The speed of learning does not follow the attenuation of pooling significantly, "
         "rank correlation",
     )
+    tables = {
+        "theory[signal-frequency]": "best accuracy by the corrected theorem",
+        "theory-text[signal-frequency]": "as printed in the text",
+        "theory-supplement[signal-frequency]": "as printed in the supplement",
+        "simulation[signal-frequency]": "accuracy of the exact discriminant on simulated samples",
+        "response[signal-frequency]": "prefilter m_l",
+        "zeta[signal-frequency]": "eps^2 m_l^2 / (sigma^2 max m^2)",
+        "curvature[signal-frequency]": "mean second derivative of the loss along phi_l, measured",
+        "curvature-theory[signal-frequency]": "by the corrected lemma",
+        "theta-curvature[signal-frequency]": "along theta_(l mod M), measured",
+        "theta-curvature-theory[signal-frequency]": "by the corrected lemma",
+        "loss-curves[frequency, step]": "training loss, by the frequency of the signal",
+    }
     arrays = {
         "frequencies": "l, those with 2 l = 0 mod M left out",
-        "theory": "best accuracy by the corrected theorem",
-        "theory-text": "as printed in the text",
-        "theory-supplement": "as printed in the supplement",
-        "simulation": "accuracy of the exact discriminant on simulated samples",
-        "response": "prefilter m_l",
-        "zeta": "eps^2 m_l^2 / (sigma^2 max m^2)",
-        "curvature": "mean second derivative of the loss along phi_l, measured",
-        "curvature-theory": "by the corrected lemma",
-        "theta-curvature": "along theta_(l mod M), measured",
-        "theta-curvature-theory": "by the corrected lemma",
         "curve-frequencies": "frequencies of the loss curves",
     }
-    tables = {"loss-curves[frequency, step]": "training loss, by the frequency of the signal"}
     presets = {
         "quick": {"every": 2},
         "fig-4": {"simulations": 100000, "curves": 12, "steps": 2000, "trainings": 32},

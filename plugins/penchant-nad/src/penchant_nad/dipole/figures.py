@@ -1,21 +1,23 @@
 """Figures of the probe `dipole`."""
 
 import penchant
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, ORANGE, captioned, log_ticks
+from penchant_numerics.pictures import captioned
+from penchant_numerics.pictures.curves import curves
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Both sides of lemma 2 and of the Markov bound, by direction."""
     figure = Figure(figsize=(9.0, 3.6))
     left, right = figure.subplots(1, 2)
+    tables = result.tables
+    basis = f"index in the basis {result.options.get('basis', '')}"
     # Sizes span decades, shares do not.
-    _sides(left, result, "gradient-norm", "bound")
-    left.set(ylabel="mean size of the dipole's gradient", yscale="log")
-    log_ticks(left)
-    _sides(right, result, "exceedance", "markov-bound")
-    right.set(ylabel="share of networks above eta")
+    lemma = {"measured": tables["gradient-norm"], "bound": tables["bound"]}
+    speed = "mean size of the dipole's gradient"
+    curves(lemma, x="index", y=speed, xlabel=basis, yscale="log", axes=left)
+    markov = {"measured": tables["exceedance"], "bound": tables["markov-bound"]}
+    curves(markov, x="index", y="share of networks above eta", xlabel=basis, axes=right)
     excess = result.quantities["largest-excess"]
     caption = (
         "Measured values and their bounds by direction. Left: lemma 2; right: Markov's inequality. "
@@ -23,22 +25,3 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     )
     title = "Learning speed of a dipole, and its bounds"
     return {"bounds": captioned(figure, caption, title=title)}
-
-
-def _sides(axes: Axes, result: penchant.Result, measured: str, bound: str) -> None:
-    positions = result.arrays["indices"]
-    for name, label, colour, marker in (
-        (measured, "measured", BLUE, "o"),
-        (bound, "bound", ORANGE, "_"),
-    ):
-        axes.errorbar(
-            positions,
-            result.arrays[name],
-            result.arrays[f"{name}-stderr"],
-            fmt=marker,
-            color=colour,
-            markersize=5,
-            label=label,
-        )
-    axes.set_xlabel(f"index in the basis {result.options.get('basis', '')}")
-    axes.legend()

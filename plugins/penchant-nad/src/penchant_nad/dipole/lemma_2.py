@@ -18,6 +18,8 @@ from penchant_numerics.statistics import binomial_stderr, jackknife, mean_and_st
 
 TINY = float(np.finfo(float).tiny)
 
+Side = tuple[np.ndarray, np.ndarray]  # values by direction, and their standard errors
+
 
 class Dipole(NamedTuple):
     """The function g(t) = alpha t^2 / 2 + beta t of a dipole."""
@@ -33,9 +35,7 @@ def gradient_sizes(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> np.
     return norms
 
 
-def lemma_bound(
-    slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole
-) -> tuple[np.ndarray, np.ndarray]:
+def lemma_bound(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> Side:
     """The right side of lemma 2, and its standard error by the delta method."""
     squares = slopes**2
     norms = sizes**2
@@ -54,18 +54,16 @@ def lemma_bound(
     return bound, spread / math.sqrt(len(slopes))
 
 
-def both_sides(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> dict[str, np.ndarray]:
-    """Both sides of lemma 2 with their standard errors."""
+def both_sides(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> tuple[Side, Side]:
+    """Both sides of lemma 2."""
     measured = gradient_sizes(slopes[::2], sizes[::2], dipole)
-    mean, stderr = mean_and_stderr(measured, axis=0)
-    bound, bound_stderr = lemma_bound(slopes[1::2], sizes[1::2], dipole)
+    return _mean(measured), lemma_bound(slopes[1::2], sizes[1::2], dipole)
+
+
+def _mean(values: np.ndarray) -> Side:
+    mean, stderr = mean_and_stderr(values, axis=0)
     assert stderr is not None  # each side has several networks
-    return {
-        "gradient-norm": np.asarray(mean),
-        "gradient-norm-stderr": np.asarray(stderr),
-        "bound": bound,
-        "bound-stderr": bound_stderr,
-    }
+    return np.asarray(mean), np.asarray(stderr)
 
 
 def tightness(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> tuple[float, float | None]:
@@ -96,27 +94,19 @@ def tightness(slopes: np.ndarray, sizes: np.ndarray, dipole: Dipole) -> tuple[fl
     return ratio(everything), None if error is None else float(error)
 
 
-def markov_sides(slopes: np.ndarray, eta: float) -> dict[str, np.ndarray]:
+def markov_sides(slopes: np.ndarray, eta: float) -> tuple[Side, Side]:
     """P(s^2 >= threshold) and E s^2 / threshold; the threshold is eta means over directions."""
     squares = slopes**2
     threshold = eta * squares.mean()
     above = squares[::2] >= threshold
-    bounds = squares[1::2] / threshold
     share = above.mean(0)
-    mean, stderr = mean_and_stderr(bounds, axis=0)
-    assert stderr is not None  # each side has several networks
-    return {
-        "exceedance": share,
-        "exceedance-stderr": np.asarray(binomial_stderr(share, len(above))),
-        "markov-bound": np.asarray(mean),
-        "markov-bound-stderr": np.asarray(stderr),
-    }
+    stderr = np.asarray(binomial_stderr(share, len(above)))
+    return (share, stderr), _mean(squares[1::2] / threshold)
 
 
-def excess(arrays: dict[str, np.ndarray], measured: str, bound: str) -> np.ndarray:
+def excess(measured: Side, bound: Side) -> np.ndarray:
     """The excess of a measured side over its bound, in standard errors of the difference."""
-    own = arrays[f"{measured}-stderr"]
-    of_bound = arrays[f"{bound}-stderr"]
+    (value, own), (limit, of_bound) = measured, bound
     spread = np.hypot(own, of_bound)
-    scores: np.ndarray = (arrays[measured] - arrays[bound]) / np.maximum(spread, TINY)
+    scores: np.ndarray = (value - limit) / np.maximum(spread, TINY)
     return scores

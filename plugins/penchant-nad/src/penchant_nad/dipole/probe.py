@@ -1,7 +1,5 @@
 """The probe `dipole`: how fast a network learns to tell x from x + v, and what bounds that."""
 
-from typing import Any
-
 import numpy as np
 import penchant
 import torch
@@ -16,6 +14,7 @@ from penchant_nad.shared.bases import check_indices, indices_of, named_basis
 from penchant_nad.shared.rank_correlations import largest_deviation, rank_correlation_of
 
 SHARD = 8  # networks
+SIDES = ("gradient-norm", "bound", "exceedance", "markov-bound")  # of lemma 2, of Markov
 
 
 def run(options: Dipole, context: penchant.Context) -> penchant.Result:
@@ -41,14 +40,16 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
             "dipole that no network sees has no bound to compare with"
         )
     dipole = lemma_2.Dipole(options.alpha, options.beta)
-    arrays: dict[str, np.ndarray] = {
-        "indices": np.array(indices),
-        **lemma_2.both_sides(slopes, sizes, dipole),
-        **lemma_2.markov_sides(slopes, options.eta),
+    lemma = lemma_2.both_sides(slopes, sizes, dipole)
+    markov = lemma_2.markov_sides(slopes, options.eta)
+    tables = {
+        name: penchant.Table(values, {"index": indices}, stderr=stderr, over="networks")
+        for name, (values, stderr) in zip(SIDES, (*lemma, *markov))
     }
     tightness, error = lemma_2.tightness(slopes, sizes, dipole)
     quantities = {
-        **_excesses(arrays, context),
+        "largest-excess": _excess("largest-excess", lemma, context),
+        "largest-markov-excess": _excess("largest-markov-excess", markov, context),
         "tightness": penchant.Quantity(
             tightness,
             stderr=error,
@@ -56,11 +57,12 @@ def run(options: Dipole, context: penchant.Context) -> penchant.Result:
             count=options.networks,
             df=options.networks // 2 - 1,
         ),
-        **rank_correlation_of(arrays["gradient-norm"], arrays["bound"], context, over="directions"),
+        **rank_correlation_of(lemma[0][0], lemma[1][0], context, over="directions"),
     }
+    arrays = {"indices": np.array(indices)}
     if basis.eigenvalues is not None:
         arrays["eigenvalues"] = basis.eigenvalues[indices].numpy()
-    return penchant.Result(quantities, arrays, conventions=_conventions(options))
+    return penchant.Result(quantities, arrays, tables=tables, conventions=_conventions(options))
 
 
 def _conventions(options: Dipole) -> dict[str, str]:
@@ -105,18 +107,13 @@ def _sizes(mixed: MixedDerivative, state: dict[str, Tensor], directions: Tensor)
     return total.sqrt()
 
 
-def _excesses(arrays: dict[str, Any], context: penchant.Context) -> dict[str, penchant.Quantity]:
-    """The largest excess of each measured side over its bound."""
-    sides = {
-        # Lemma 2, and Markov's inequality.
-        "largest-excess": ("gradient-norm", "bound"),
-        "largest-markov-excess": ("exceedance", "markov-bound"),
-    }
-    quantities = {}
-    for name, (measured, bound) in sides.items():
-        scores = lemma_2.excess(arrays, measured, bound)
-        fields = largest_deviation(scores, generator=context.generator(name), two_sided=False)
-        quantities[name] = penchant.Quantity(
-            **fields, over="networks", count=context.options.networks, unit="standard errors"
-        )
-    return quantities
+def _excess(
+    name: str, sides: tuple[lemma_2.Side, lemma_2.Side], context: penchant.Context[Dipole]
+) -> penchant.Quantity:
+    """The largest excess of a measured side over its bound."""
+    fields = largest_deviation(
+        lemma_2.excess(*sides), generator=context.generator(name), two_sided=False
+    )
+    return penchant.Quantity(
+        **fields, over="networks", count=context.options.networks, unit="standard errors"
+    )

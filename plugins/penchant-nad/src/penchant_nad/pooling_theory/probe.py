@@ -23,10 +23,10 @@ from penchant_nad.declarations.theory import PoolingTheory
 from penchant_nad.pooling_theory import pooling
 from penchant_nad.shared.rank_correlations import largest_deviation, rank_correlation_of
 
-SHARD = 8  # frequencies
+AXIS = "signal-frequency"  # of what is known at all frequencies
 CURVE_SIGMA = 0.3  # standard deviation of the noise while training
 
-# Which simulated array each quantity compares with which theory.
+# Which simulation each quantity compares with which theory.
 COMPARED = {
     "deviation": ("simulation", "theory"),
     "text-deviation": ("simulation", "theory-text"),
@@ -43,30 +43,21 @@ def run(options: PoolingTheory, context: penchant.Context) -> penchant.Result:
         raise penchant.Error(
             f"inputs must be a multiple of stride and at least four times it, {actual}"
         )
-    # Simulations, some frequencies per shard.
     chosen = pooling.frequencies(options.inputs, options.stride)[:: options.every]
-    blocks = [chosen[start : start + SHARD] for start in range(0, len(chosen), SHARD)]
-    rows = list(context.map(simulate, blocks))
-    arrays = {"frequencies": np.array(chosen)}
-    for name in rows[0]:
-        arrays[name] = np.concatenate([row[name] for row in rows])
-
-    # Beside them what theory says, and how the linear model learns.
-    arrays |= _theory(options, chosen)
-    stderr = binomial_stderr(arrays["theory"], options.simulations)
-    arrays["simulation-stderr"] = np.asarray(stderr)
+    # What theory says, beside it simulations, and how the linear model learns.
+    tables = _theory(options, chosen)
+    tables |= _simulations(context, tables["theory"])
     losses = _losses(context, chosen)
-    arrays["curve-frequencies"] = losses.coordinates("frequency")
     conventions = {
         "theorem 1": "Phi((eps/sigma) g) without the factors of the paper; frequencies with "
         "2 l = 0 mod M are left out",
         "lemma 1": "with 1/S; curvature along phi_l and along theta_(l mod M)",
         "loss": "(y - f)^2, every step on fresh samples",
     }
-    quantities = {**_deviations(arrays, context), **_correlation(arrays, losses, context)}
-    return penchant.Result(
-        quantities, arrays, tables={"loss-curves": losses.mean("training")}, conventions=conventions
-    )
+    quantities = {**_deviations(tables, context), **_correlation(tables["zeta"], losses, context)}
+    tables["loss-curves"] = losses.mean("training")
+    arrays = {"frequencies": np.array(chosen), "curve-frequencies": losses.coordinates("frequency")}
+    return penchant.Result(quantities, arrays, tables=tables, conventions=conventions)
 
 
 def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
@@ -78,55 +69,67 @@ def _filter(options: PoolingTheory) -> tuple[Tensor, Tensor]:
     return taps, response
 
 
-def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, Any]:
+def _theory(options: PoolingTheory, chosen: list[int]) -> dict[str, penchant.Table]:
     taps, response = _filter(options)
     ratio = options.epsilon / options.sigma
     accuracies = pooling.bayes_accuracies(taps, options.stride, chosen, ratio)
     classes = pooling.Classes(options.epsilon, options.sigma)
     phi, theta = pooling.curvature_law(response, options.stride, chosen, classes)
     zeta = ratio**2 * response[chosen].square() / response.max().square()
+    by_frequency = {
+        "theory": accuracies.corrected,
+        "theory-text": accuracies.text,
+        "theory-supplement": accuracies.supplement,
+        "zeta": zeta,
+        "curvature-theory": phi,
+        "theta-curvature-theory": theta,
+        "response": response[chosen],
+    }
+    return {name: penchant.Table(each, {AXIS: chosen}) for name, each in by_frequency.items()}
+
+
+def _simulations(
+    context: penchant.Context[PoolingTheory], theory: penchant.Table
+) -> dict[str, penchant.Table]:
+    """Simulated accuracy and curvature; the error of an accuracy is that which theory expects."""
+    axes: dict[str, Any] = dict(theory.axes)
+    simulated = context.tables(simulate, **axes)
+    simulations = context.options.simulations
+    errors = {
+        "simulation": binomial_stderr(theory.values, simulations),
+        "curvature": simulated["curvature-stderr"].values,
+        "theta-curvature": simulated["theta-curvature-stderr"].values,
+    }
     return {
-        "theory": accuracies.corrected.numpy(),
-        "theory-text": accuracies.text.numpy(),
-        "theory-supplement": accuracies.supplement.numpy(),
-        "zeta": zeta.numpy(),
-        "curvature-theory": phi.numpy(),
-        "theta-curvature-theory": theta.numpy(),
-        "response": response[chosen].numpy(),
+        name: attrs.evolve(simulated[name], stderr=stderr, over="simulations", count=simulations)
+        for name, stderr in errors.items()
     }
 
 
-def simulate(
-    context: penchant.Context[PoolingTheory], frequencies: list[int]
-) -> dict[str, np.ndarray]:
-    """Accuracy and curvature at some frequencies."""
+def simulate(context: penchant.Context[PoolingTheory], item: dict[str, int]) -> dict[str, float]:
+    """Accuracy and curvature at a frequency, which has random numbers of its own."""
     options = context.options
+    frequency = item[AXIS]
     taps, response = _filter(options)
     classes = pooling.Classes(options.epsilon, options.sigma)
-    accuracies, curvatures = [], []
-    for frequency in frequencies:
-        # Every frequency has random numbers of its own, whatever others are chosen.
-        accuracy = pooling.simulated_accuracy(
-            taps,
-            options.stride,
-            frequency,
-            classes,
-            simulations=options.simulations,
-            generator=context.generator("noise", frequency),
-        )
-        curvature = pooling.measured_curvature(
-            response,
-            options.stride,
-            frequency,
-            classes,
-            simulations=options.simulations,
-            generator=context.generator("networks", frequency),
-        )
-        accuracies.append(accuracy)
-        curvatures.append(curvature)
-    phi, phi_stderr, theta, theta_stderr = np.array(curvatures).T
+    accuracy = pooling.simulated_accuracy(
+        taps,
+        options.stride,
+        frequency,
+        classes,
+        simulations=options.simulations,
+        generator=context.generator("noise", frequency),
+    )
+    phi, phi_stderr, theta, theta_stderr = pooling.measured_curvature(
+        response,
+        options.stride,
+        frequency,
+        classes,
+        simulations=options.simulations,
+        generator=context.generator("networks", frequency),
+    )
     return {
-        "simulation": np.array(accuracies),
+        "simulation": accuracy,
         "curvature": phi,
         "curvature-stderr": phi_stderr,
         "theta-curvature": theta,
@@ -167,20 +170,21 @@ def follow(context: penchant.Context[PoolingTheory], item: dict[str, int]) -> di
 
 
 def _deviations(
-    arrays: dict[str, Any], context: penchant.Context[PoolingTheory]
+    tables: dict[str, penchant.Table], context: penchant.Context[PoolingTheory]
 ) -> dict[str, penchant.Quantity]:
     """The largest deviation of each simulation from its theory, in standard errors."""
     options = context.options
     quantities = {}
-    for name, (measured, theory) in COMPARED.items():
+    for name, (simulation, theory) in COMPARED.items():
+        simulated, expected = tables[simulation].values, tables[theory].values
         # Of an accuracy, the error that this version of the theorem expects, and the one it has.
-        stderr = own = arrays[f"{measured}-stderr"]
-        if measured == "simulation":
-            stderr = binomial_stderr(arrays[theory], options.simulations)
-            own = binomial_stderr(arrays[measured], options.simulations)
+        stderr = own = np.asarray(tables[simulation].stderr)
+        if simulation == "simulation":
+            stderr = np.asarray(binomial_stderr(expected, options.simulations))
+            own = np.asarray(binomial_stderr(simulated, options.simulations))
         # There is no curvature at zeros of the filter.
         known = stderr > 0
-        scores = (arrays[measured] - arrays[theory])[known] / stderr[known]
+        scores = (simulated - expected)[known] / stderr[known]
         fields = largest_deviation(
             scores,
             generator=context.generator(name),
@@ -194,13 +198,11 @@ def _deviations(
 
 
 def _correlation(
-    arrays: dict[str, Any], losses: penchant.Table, context: penchant.Context
+    zeta: penchant.Table, losses: penchant.Table, context: penchant.Context
 ) -> dict[str, penchant.Quantity]:
     """Is training slow where zeta is small? The frequencies are given, trainings are sampled."""
     # Curves were taken at some of the frequencies only.
-    followed = arrays["curve-frequencies"]
-    positions = np.searchsorted(arrays["frequencies"], followed)
-    order = -arrays["zeta"][positions]
+    order = -zeta.select(**{AXIS: losses.axes["frequency"]}).values
     # A loss that falls late is large on average.
     efforts = losses.reduced(np.mean, "step").values
     quantities = rank_correlation_of(efforts.mean(1), order, context, over="trainings (bootstrap)")

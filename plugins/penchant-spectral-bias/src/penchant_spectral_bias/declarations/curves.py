@@ -126,25 +126,27 @@ class FrequencyLearning(_OfOwn):
         below="Higher frequencies are learnt first, rank correlation",
         neither="No order of frequencies is significant, rank correlation",
     )
+    tables = {
+        "amplitude[step, frequency]": "of the learnt function over the target's, mean",
+        "learnt-share[step, frequency]": "projection on the target's wave over its square, mean "
+        "over trainings",
+        "shuffled-learnt-share[step, frequency]": "the same with permuted targets",
+        "first-fit[frequency]": "first step at which the mean learnt share is large enough; "
+        "missing if never",
+        "loss[step]": "mean squared error, mean over trainings",
+        "spectral-norms[step, layer]": "largest singular value of every weight, mean",
+        "petal-losses[petals, step]": "mean squared error on each flower, mean over trainings",
+        "spectrum[band]": "own network: share of the last state's energy at each frequency; null: "
+        "the entries of every weight in random order, mean",
+    }
     arrays = {
         "frequencies": "of the target",
         "steps": "training steps of the evaluations",
-        "amplitude": "of the learnt function over the target's (steps x frequencies), mean",
-        "learnt-share": "projection on the target's wave over its square (steps x frequencies), "
-        "mean over trainings",
-        "shuffled-learnt-share": "the same with permuted targets",
-        "first-fit": "first step at which the mean learnt share is large enough (frequencies); "
-        "missing if never",
-        "loss": "mean squared error (steps), mean over trainings",
-        "spectral-norms": "largest singular value of every weight (steps x layers), mean",
         "prediction": "of the first training (steps x samples); of an own network in its first "
         "slice (steps x points)",
         "target": "of the first training (samples), or in the first slice (points)",
         "petals": "petals of the compared flowers",
-        "petal-losses": "mean squared error on each (petals x steps), mean over trainings",
         "bands": "own network: all frequencies that the points resolve",
-        "spectrum": "own network: share of the last state's energy at each",
-        "spectrum-null": "the same with the entries of every weight in random order, mean",
     }
     # experiment 1: ten waves on a line
     _LINE = {

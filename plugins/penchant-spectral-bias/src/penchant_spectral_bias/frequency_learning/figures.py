@@ -2,19 +2,22 @@
 
 import math
 
+import attrs
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import BLUE, FAINT, GREEN, ORANGE, captioned, heat_map, palette
+from penchant_numerics.pictures import BLUE, GREEN, captioned, heat_map, palette
+from penchant_numerics.pictures.curves import curves
 
-from penchant_spectral_bias.shared.bands import column, curve, row, stderr_of
+from penchant_spectral_bias.shared.bands import curve
 
-MANY = 10  # layers or frequencies that a legend can list
+MANY = 10  # layers that a legend can list
+SHARE = "learnt share of the wave"
 
 
 def draw(result: penchant.Result) -> dict[str, Figure]:
     """Learnt shares, the control, amplitudes, norms and loss, predictions; flowers, if compared."""
-    if "spectrum" in result.arrays:
+    if "spectrum" in result.tables:
         return own_figures(result)
     figures = {
         "learnt-share": _shares(result, "learnt-share"),
@@ -22,9 +25,9 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
         "norms": _norms(result),
         "prediction": _predictions(result),
     }
-    if "shuffled-learnt-share" in result.arrays:
+    if "shuffled-learnt-share" in result.tables:
         figures["shuffled"] = _shares(result, "shuffled-learnt-share")
-    if "petal-losses" in result.arrays:
+    if "petal-losses" in result.tables:
         figures["petals"] = _petals(result)
     return figures
 
@@ -32,7 +35,7 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
 def own_figures(result: penchant.Result) -> dict[str, Figure]:
     """Of a network of the user's own: shares of its target, its spectrum, and its function."""
     figures = {}
-    if "learnt-share" in result.arrays:
+    if "learnt-share" in result.tables:
         several = len(result.arrays["steps"]) > 1
         of = _shares(result, "learnt-share") if several else _shares_of_one(result)
         figures["learnt-share"] = of
@@ -48,35 +51,29 @@ def own_figures(result: penchant.Result) -> dict[str, Figure]:
 
 def _shares_of_one(result: penchant.Result) -> Figure:
     """The learnt share of every frequency, of one state."""
-    frequencies = result.arrays["frequencies"]
-    figure = Figure(figsize=(6.0, 3.6))
-    axes = figure.subplots()
-    stderr = stderr_of(result, "learnt-share")
-    errors = None if stderr is None else stderr[0]
-    shares = result.arrays["learnt-share"][0]
-    axes.errorbar(frequencies, shares, errors, fmt="o-", color=BLUE, markersize=4, capsize=2)
-    axes.axhline(1, color=FAINT, linestyle=":")
-    axes.set(xlabel="frequency", ylabel="learnt share of the wave")
+    share = result.tables["learnt-share"]
+    (step,) = share.axes["step"]
+    own = share.at(step=step)
+    figure = curves(own, x="frequency", y=SHARE, level=1.0, level_label="all of the wave")
     caption = _order(result.quantities["rank-correlation"])
     return captioned(figure, caption, title="How much of each frequency is there")
 
 
 def _spectrum(result: penchant.Result) -> Figure:
     """Shares of energy by frequency, with those of mixed weights."""
-    figure = Figure(figsize=(6.0, 3.6))
-    axes = figure.subplots()
-    bands = result.arrays["bands"]
-    for name, colour, style, label in (
-        ("spectrum", BLUE, "-", "network"),
-        ("spectrum-null", ORANGE, "--", "weights in random order"),
-    ):
-        if name not in result.arrays:
-            continue
-        # what is zero to rounding has no place on the axis
-        values = np.maximum(result.arrays[name], 1e-14)
-        axes.plot(bands, values, style, color=colour, label=label)
-    axes.set(xlabel="frequency", ylabel="share of energy", yscale="log")
-    axes.legend(frameon=False, fontsize=8)
+    spectrum = result.tables["spectrum"]
+    # what is zero to rounding has no place on the axis
+    values = np.maximum(spectrum.values, 1e-14)
+    null = None if spectrum.null is None else np.maximum(spectrum.null, 1e-14)
+    figure = curves(
+        {"network": attrs.evolve(spectrum, values=values, null=None)},
+        x="band",
+        y="share of energy",
+        xlabel="frequency",
+        yscale="log",
+        level=None if null is None else attrs.evolve(spectrum, values=null, null=None),
+        level_label="weights in random order",
+    )
     caption = result.quantities["mean-frequency"].sentence(
         above="The function is faster than with weights in random order, mean frequency",
         below="The function is slower than with weights in random order, mean frequency",
@@ -102,26 +99,15 @@ def _planes(result: penchant.Result) -> Figure:
 
 def _shares(result: penchant.Result, name: str) -> Figure:
     """The learnt share of every frequency over training."""
-    steps = result.arrays["steps"]
-    frequencies = result.arrays["frequencies"]
-    shares = result.arrays[name]
-    stderr = stderr_of(result, name)
-    figure = Figure(figsize=(7.0, 3.8))
-    axes = figure.subplots()
-    colours = palette(len(frequencies), ordered=True)
-    for number, colour in enumerate(colours):
-        label = f"{frequencies[number]:g}"
-        error = column(stderr, number)
-        curve(axes, steps, shares[:, number], error, colour=colour, label=label)
+    shares = result.tables[name]
     reached = result.options.get("learnt_at", 0.8)
-    axes.axhline(reached, color=FAINT, linestyle=":", label="counts as learnt")
-    axes.set(xlabel="step", ylabel="learnt share of the wave")
+    figure = curves(shares, x="step", y=SHARE, level=reached, level_label="counts as learnt")
+    (axes,) = figure.axes
 
     # from none to all, and more where there is more, but no outlier makes the rest small
-    low = max(float(shares.min()), -1.0)
-    high = min(float(shares.max()), 2.0)
+    low = max(float(shares.values.min()), -1.0)
+    high = min(float(shares.values.max()), 2.0)
     axes.set_ylim(min(-0.1, low), max(1.2, high))
-    figure.legend(title="frequency", loc="outside right upper")
     if name == "learnt-share":
         caption = _order(result.quantities["rank-correlation"])
         return captioned(figure, caption, title="When each frequency is learnt")
@@ -154,28 +140,24 @@ def _amplitudes(result: penchant.Result) -> Figure:
 
 def _norms(result: penchant.Result) -> Figure:
     """Spectral norm of every layer and the loss over training."""
-    steps = result.arrays["steps"]
-    norms = result.arrays["spectral-norms"]
+    norms, loss = result.tables["spectral-norms"], result.tables["loss"]
+    steps = norms.axes["step"]
     figure = Figure(figsize=(9.5, 3.8))
     left, right = figure.subplots(1, 2)
-    names = result.labels.get("layers", ())
-    stderr = stderr_of(result, "spectral-norms")
-    layers = norms.shape[1]
-    for number, colour in enumerate(palette(layers, ordered=True)):
-        label = names[number] if layers <= MANY else ""
-        error = column(stderr, number)
-        curve(left, steps, norms[:, number], error, colour=colour, label=label)
+    layers = norms.axes["layer"]
+    for layer, colour in zip(layers, palette(len(layers), ordered=True)):
+        own = norms.at(layer=layer)
+        label = str(layer) if len(layers) <= MANY else ""
+        curve(left, steps, own.values, own.stderr, colour=colour, label=label)
     left.set(xlabel="step", ylabel="spectral norm")
-    if 0 < layers <= MANY:
+    if 0 < len(layers) <= MANY:
         # beside both panels a legend covers no curve
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right upper")
 
     # a loss of zero has a position on the axis too
     right.set(xlabel="step", ylabel="mean squared error", yscale="log")
-    loss = np.maximum(result.arrays["loss"], 1e-12)
-    stderr = stderr_of(result, "loss")
-    curve(right, steps, loss, stderr, colour=BLUE, label="loss")
+    curve(right, steps, np.maximum(loss.values, 1e-12), loss.stderr, colour=BLUE, label="loss")
     caption = "Spectral norm of every layer, and the loss; bands: one standard error."
     return captioned(figure, caption, title="Layers and loss over training")
 
@@ -218,19 +200,8 @@ def _spread_rows(count: int) -> np.ndarray:
 
 def _petals(result: penchant.Result) -> Figure:
     """The loss on every flower over training, all in one plot."""
-    steps = result.arrays["steps"]
-    petals = result.arrays["petals"]
-    stderr = result.arrays.get("petal-losses-stderr")
-    figure = Figure(figsize=(6.5, 3.8))
-    axes = figure.subplots()
-    axes.set(xlabel="step", ylabel="mean squared error", yscale="log")
-    colours = palette(len(petals), ordered=True)
-    for number, colour in enumerate(colours):
-        error = row(stderr, number)
-        losses = result.arrays["petal-losses"][number]
-        label = f"{petals[number]}"
-        curve(axes, steps, losses, error, colour=colour, label=label)
-    axes.legend(title="petals")
+    losses = result.tables["petal-losses"]
+    figure = curves(losses, x="step", y="mean squared error", yscale="log")
     caption = result.quantities["petal-loss-gain"].sentence(
         above="Petals make the same waves easier, final loss with fewest minus most",
         below="Petals make the same waves harder, final loss with fewest minus most",

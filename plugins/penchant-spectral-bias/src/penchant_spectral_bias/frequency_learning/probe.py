@@ -15,7 +15,6 @@ from penchant_spectral_bias.shared.band_spectra import first_fit, learnt_share, 
 from penchant_spectral_bias.shared.own_functions import refuse_own_options
 from penchant_spectral_bias.shared.own_learning import learnt_by_own
 from penchant_spectral_bias.shared.rank_order import (
-    averages,
     correlations,
     joined,
     mean_with_resolution,
@@ -38,7 +37,13 @@ from penchant_spectral_bias.shared.waves import (
     wave,
 )
 
-ROWS = ("amplitude", "learnt-share", "loss", "spectral-norms")
+# What is measured in every training, with its axes.
+AXES = {
+    "amplitude": ("step", "frequency"),
+    "learnt-share": ("step", "frequency"),
+    "loss": ("step",),
+    "spectral-norms": ("step", "layer"),
+}
 
 
 def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Result:
@@ -54,24 +59,36 @@ def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Resul
     shards = list(context.map(trained, items))
     learnt = _of_kind("learnt", items, shards)
     shuffled = _of_kind("shuffled", items, shards)
-    rows = joined(learnt, ROWS)
+    rows = joined(learnt, AXES)
     rows["amplitude"] /= target_amplitudes(options)
     # the control may be left out
     control = None
     if shuffled:
         control = joined(shuffled, ["learnt-share"])["learnt-share"]
 
-    # arrays, then quantities
+    # tables, then quantities
     steps = evaluation_steps(context, context.options.samples)
-    arrays = _arrays(options, steps, rows, control)
-    for name in ("prediction", "target"):
-        arrays[name] = learnt[0][name]
+    axes = {"step": steps, "frequency": options.frequencies, "layer": _weight_names(context)}
+    tables = {name: _mean(rows[name], axes, name) for name in AXES}
+    if control is not None:
+        tables["shuffled-learnt-share"] = _mean(control, axes, "learnt-share")
+    # of the mean over trainings, as the heat map shows it
+    share = rows["learnt-share"].mean(0)
+    first = first_fit(share, torch.tensor(steps, device="cpu"), options.learnt_at)
+    tables["first-fit"] = penchant.Table(first, {"frequency": options.frequencies})
     quantities = _quantities(options, context, rows, control)
+    arrays: dict[str, Any] = {
+        "frequencies": torch.tensor(options.frequencies, device="cpu"),
+        "steps": torch.tensor(steps, device="cpu"),
+        "prediction": learnt[0]["prediction"],
+        "target": learnt[0]["target"],
+    }
     if options.compared_petals:
-        losses = _losses_by_petals(options, items, shards)
-        arrays |= _petal_arrays(losses)
+        losses = _losses_by_petals(options, steps, items, shards)
+        arrays["petals"] = losses.coordinates("petals")
+        tables["petal-losses"] = losses.mean("training")
         quantities["petal-loss-gain"] = _petal_gain(losses)
-    _warn_where_not_learnt(options, context, arrays["first-fit"], steps)
+    _warn_where_not_learnt(options, context, first, steps)
     final = quantities["final-loss"]
     warn_above_constant(context, final.value, final.null)
     return penchant.Result(
@@ -86,8 +103,14 @@ def run(options: FrequencyLearning, context: penchant.Context) -> penchant.Resul
             " matrix",
         },
         missing=("first-fit", *missing(quantities)),
-        labels={"layers": _weight_names(context)},
+        tables=tables,
     )
+
+
+def _mean(rows: Tensor, axes: dict[str, Any], name: str) -> penchant.Table:
+    """The mean over trainings, along the axes of the table of this name."""
+    inner = {axis: axes[axis] for axis in AXES[name]}
+    return penchant.Table(rows, {"training": range(len(rows)), **inner}).mean("training")
 
 
 def _items(options: FrequencyLearning, context: penchant.Context) -> list[dict[str, Any]]:
@@ -201,22 +224,6 @@ def _positions(context: penchant.Context, item: dict[str, Any]) -> Tensor:
     return together.to(context.device)
 
 
-def _arrays(
-    options: FrequencyLearning, steps: list[int], rows: dict[str, Tensor], control: Tensor | None
-) -> dict[str, Any]:
-    arrays = {
-        "frequencies": torch.tensor(options.frequencies, device="cpu"),
-        "steps": torch.tensor(steps, device="cpu"),
-        **averages(rows),
-    }
-    # of the mean over trainings, as the heat map shows it
-    share = rows["learnt-share"].mean(0)
-    arrays["first-fit"] = first_fit(share, arrays["steps"], options.learnt_at)
-    if control is not None:
-        arrays |= averages({"shuffled-learnt-share": control})
-    return arrays
-
-
 def _quantities(
     options: FrequencyLearning,
     context: penchant.Context,
@@ -286,37 +293,34 @@ def _learnt_frequencies(
 
 
 def _losses_by_petals(
-    options: FrequencyLearning, items: list[dict[str, Any]], shards: list[dict[str, Any]]
-) -> dict[int, Tensor]:
-    """Losses (trainings, steps) on every flower, fewest petals first."""
-    losses = {}
+    options: FrequencyLearning,
+    steps: list[int],
+    items: list[dict[str, Any]],
+    shards: list[dict[str, Any]],
+) -> penchant.Table:
+    """Losses (training, petals, step) on every flower, fewest petals first."""
     assert options.petals is not None and options.compared_petals is not None  # as declared
-    flowers = {options.petals, *options.compared_petals}
-    for petals in sorted(flowers):
+    flowers = sorted({options.petals, *options.compared_petals})
+    losses = []
+    for petals in flowers:
         own = []
         for item, shard in zip(items, shards):
             # the control learnt other values
             if item["petals"] == petals and item["kind"] != "shuffled":
                 own.append(shard)
-        losses[petals] = joined(own, ["loss"])["loss"]
-    return losses
+        losses.append(joined(own, ["loss"])["loss"])
+    together = torch.stack(losses, dim=1)
+    axes = {"training": range(len(together)), "petals": flowers, "step": steps}
+    return penchant.Table(together, axes)
 
 
-def _petal_arrays(losses: dict[int, Tensor]) -> dict[str, Any]:
-    petals = torch.tensor(list(losses), device="cpu")
-    rows = list(losses.values())
-    together = torch.stack(rows, dim=1)  # (trainings, petals, steps)
-    means = averages({"petal-losses": together})
-    return {"petals": petals, **means}
-
-
-def _petal_gain(losses: dict[int, Tensor]) -> penchant.Quantity:
+def _petal_gain(losses: penchant.Table) -> penchant.Quantity:
     """Of the same waves, so that differences are taken training by training."""
-    fewest = losses[min(losses)]
-    most = losses[max(losses)]
+    petals = losses.axes["petals"]
     # at the end of every training
-    gains = fewest[:, -1] - most[:, -1]
-    return penchant.Quantity.of(gains, over="trainings", null=0.0)
+    final = losses.at(step=losses.axes["step"][-1])
+    gains = final.at(petals=min(petals)).minus(final.at(petals=max(petals)))
+    return gains.mean("training", null=0.0).quantity()
 
 
 def _warn_where_not_learnt(

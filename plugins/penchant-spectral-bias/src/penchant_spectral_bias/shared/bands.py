@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import penchant
 from matplotlib.axes import Axes
 
 
@@ -27,23 +26,3 @@ def curve(
         # a logarithmic axis cannot show zero: the band ends far under the curve instead
         low = np.maximum(low, values / 10)
     axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-
-
-def stderr_of(result: penchant.Result, name: str) -> Any | None:
-    """The standard errors of an array, None where there is one training only."""
-    error_name = f"{name}-stderr"
-    return result.arrays.get(error_name)
-
-
-def column(values: Any | None, number: int) -> Any | None:
-    """One column of an array that may be missing."""
-    if values is None:
-        return None
-    return values[:, number]
-
-
-def row(values: Any | None, number: int) -> Any | None:
-    """One row of an array that may be missing."""
-    if values is None:
-        return None
-    return values[number]

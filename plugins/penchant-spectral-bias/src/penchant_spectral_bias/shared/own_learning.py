@@ -3,6 +3,7 @@
 import copy
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -66,7 +67,9 @@ def learnt_by_own(options: Any, context: penchant.Context) -> penchant.Result:
     if target is None and len(states.steps) > 1:
         target, against = states.functions[-1], "the last state of the training"
     spectra = _spectra(states, grid, options, context)
-    arrays, quantities = spectra.arrays, {"mean-frequency": spectra.mean_frequency}
+    arrays: dict[str, Any] = {"bands": spectra.spectrum.coordinates("band").astype(float)}
+    tables = {"spectrum": spectra.spectrum}
+    quantities = {"mean-frequency": spectra.mean_frequency}
     conventions = {
         "points": f"{grid.slices} x {' x '.join(map(str, grid.counts))}",
         "frequencies": "cycles along the grid's axes; of several axes the length, rounded",
@@ -78,15 +81,20 @@ def learnt_by_own(options: Any, context: penchant.Context) -> penchant.Result:
     if target is not None:
         check_outputs(states.functions, target)
         compared = _compared(states, target, grid, options, context)
-        more, learnt = _learnt(states, target, compared, options, context)
-        arrays |= more
-        quantities |= learnt
+        learnt = _learnt(states, target, compared, options, context)
+        arrays |= learnt.arrays
+        tables |= learnt.tables
+        quantities |= learnt.quantities
         conventions["target"] = against
         conventions["learnt-share"] = "sum of Re(F conj T) over sum of |T|^2 in a band"
         conventions["late"] = "minus the mean of the learnt share over recorded steps"
-    undefined = ("first-fit",) if "first-fit" in arrays else ()
+    undefined = ("first-fit",) if "first-fit" in tables else ()
     return penchant.Result(
-        quantities, arrays, conventions=conventions, missing=(*undefined, *missing(quantities))
+        quantities,
+        arrays,
+        tables=tables,
+        conventions=conventions,
+        missing=(*undefined, *missing(quantities)),
     )
 
 
@@ -101,8 +109,14 @@ def _states(grid: Grid, context: penchant.Context) -> _States:
 
 
 class _Spectra(NamedTuple):
-    arrays: dict[str, Any]
+    spectrum: penchant.Table
     mean_frequency: penchant.Quantity
+
+
+class _Learnt(NamedTuple):
+    arrays: dict[str, Any]
+    tables: dict[str, penchant.Table]
+    quantities: dict[str, penchant.Quantity]
 
 
 def _spectra(states: _States, grid: Grid, options: Any, context: penchant.Context) -> _Spectra:
@@ -136,11 +150,10 @@ def _spectra(states: _States, grid: Grid, options: Any, context: penchant.Contex
         quantity = penchant.Quantity(
             value, stderr=stderr, over="slices", count=count, df=count - 1, **null_fields
         )
-    arrays = {"bands": numbers.cpu(), "spectrum": (own.sum(0) / own.sum()).cpu()}
     shares = [each / each.sum() for each in draws if float(each.sum()) > 0]
-    if shares:
-        arrays["spectrum-null"] = torch.stack(shares).mean(0).cpu()
-    return _Spectra(arrays, quantity)
+    null = torch.stack(shares).mean(0).cpu() if shares else None
+    spectrum = penchant.Table((own.sum(0) / own.sum()).cpu(), {"band": bands}, null=null)
+    return _Spectra(spectrum, quantity)
 
 
 def mixed_weights(network: nn.Module, generator: Generator) -> nn.Module:
@@ -181,7 +194,7 @@ def _compared(
 
 def _learnt(
     states: _States, target: Tensor, compared: _Compared, options: Any, context: penchant.Context
-) -> tuple[dict[str, Any], dict[str, penchant.Quantity]]:
+) -> _Learnt:
     """Shares by step and band with errors over slices; their order; the loss."""
     frequencies = torch.tensor(compared.bands, device="cpu", dtype=torch.float64)
     steps = torch.tensor(states.steps, device="cpu")
@@ -189,21 +202,26 @@ def _learnt(
     arrays: dict[str, Any] = {
         "frequencies": torch.tensor(compared.bands, device="cpu"),
         "steps": steps,
-        "learnt-share": share,
-        "amplitude": compared.amplitude().cpu(),
-        "first-fit": first_fit(share, steps, options.learnt_at),
+        # of the first slice and output, for figures
+        "prediction": states.functions[:, 0, ..., 0].cpu(),
+        "target": target[0, ..., 0].cpu(),
+    }
+    axes = {"step": states.steps, "frequency": compared.bands}
+    first_fits = first_fit(share, steps, options.learnt_at)
+    losses = (states.functions - target).double().square().flatten(2).mean(2)  # (steps, slices)
+    tables = {
+        "learnt-share": penchant.Table(share, axes),
+        "amplitude": penchant.Table(compared.amplitude().cpu(), axes),
+        "first-fit": penchant.Table(first_fits, {"frequency": compared.bands}),
+        "loss": penchant.Table(losses.mean(1).cpu(), {"step": states.steps}),
     }
     slices = len(target)
     if slices > 1:
         others = [[n for n in range(slices) if n != left] for left in range(slices)]
         for name, of in (("learnt-share", compared.share), ("amplitude", compared.amplitude)):
             replicates = torch.stack([of(torch.tensor(each)).cpu() for each in others])
-            arrays[f"{name}-stderr"] = jackknife(replicates)
-    losses = (states.functions - target).double().square().flatten(2).mean(2)  # (steps, slices)
-    arrays["loss"] = losses.mean(1).cpu()
-    # of the first slice and output, for figures
-    arrays["prediction"] = states.functions[:, 0, ..., 0].cpu()
-    arrays["target"] = target[0, ..., 0].cpu()
+            stderr = jackknife(replicates)
+            tables[name] = attrs.evolve(tables[name], stderr=stderr, over="slices", count=slices)
     late = -mean_over_training(share)
     quantities = {
         "rank-correlation": order(
@@ -212,11 +230,11 @@ def _learnt(
         "final-loss": _final_loss(losses[-1], target),
     }
     if len(states.steps) > 1:
-        first = arrays["first-fit"].nan_to_num(nan=np.inf)
+        first = first_fits.nan_to_num(nan=np.inf)
         quantities["first-fit-rank-correlation"] = order(
             first[None], frequencies, generator=context.generator("permutations", "fit")
         )
-    return arrays, quantities
+    return _Learnt(arrays, tables, quantities)
 
 
 def _final_loss(losses: Tensor, target: Tensor) -> penchant.Quantity:

@@ -7,7 +7,7 @@ this is the resolution that `mean_with_resolution` adds, without which trainings
 order would be called certain. Under the null every training has its numbers in a random order of
 its own.
 
-What shards return, put together: rows of all trainings, and their means with errors.
+What shards return, put together: rows of all trainings.
 
 Means of numbers that are only known in steps.
 
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import penchant
 import torch
-from penchant_numerics.statistics import Numbers, mean_and_stderr, statistics
+from penchant_numerics.statistics import Numbers, statistics
 from torch import Generator, Tensor
 
 PERMUTATIONS = 4999
@@ -133,18 +133,6 @@ def _tensor(value: Any) -> Tensor:
     """An array or a number of a shard; numbers stay in double precision."""
     array = np.asarray(value)
     return torch.as_tensor(array, device="cpu")
-
-
-def averages(rows: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Means over the first axis, and their standard errors as `name-stderr` where there are two."""
-    arrays = {}
-    for name, values in rows.items():
-        mean, stderr = mean_and_stderr(values, axis=0)
-        arrays[name] = mean
-        # what is unknown is left out: a zero would call it certain
-        if stderr is not None:
-            arrays[f"{name}-stderr"] = stderr
-    return arrays
 
 
 def order(values: Tensor, positions: Tensor, *, generator: Generator) -> penchant.Quantity:

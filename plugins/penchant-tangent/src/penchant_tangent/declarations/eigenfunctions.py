@@ -59,15 +59,17 @@ class TangentEigenfunctions(penchant.Probe):
         "a line; "
         "null: functions in random order",
     }
+    tables = {
+        "eigenvalues[step, index]": "of the kernel on the grid, first training",
+        "eigenfunctions[step, index, point]": "on the grid, first training",
+        "amplitudes[step, index, frequency]": "Fourier amplitudes on a line, first training",
+        "measured-speeds[eigenvector]": "change along each eigenvector over the step's rate, first "
+        "training",
+        "expected-speeds[eigenvector]": "-lambda_j u_j . grad L, first training",
+    }
     arrays = {
         "steps": "training steps of the evaluations",
         "grid": "coordinates of the grid, (points, components)",
-        "eigenvalues": "of the kernel on the grid, first training, (evaluations, leading)",
-        "eigenfunctions": "on the grid, first training, (evaluations, leading, points)",
-        "amplitudes": "Fourier amplitudes on a line, first training, (evaluations, leading, "
-        "frequencies)",
-        "measured-speeds": "change along each eigenvector over the step's rate, first training",
-        "expected-speeds": "-lambda_j u_j . grad L, first training",
     }
     presets = {
         "quick": {

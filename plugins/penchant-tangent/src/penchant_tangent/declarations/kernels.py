@@ -146,14 +146,14 @@ class ParameterDirections(penchant.Probe):
         neither="No significant difference between the first singular vector and random "
         "directions, ratio",
     )
-    arrays = {
-        "eigenvalues": "eigenvalues of the tangent kernel, descending",
-        "singular-changes": "change of test outputs along each singular vector",
-        "singular-changes-train": "the same on the samples of the Jacobian",
-        "expected-changes": "epsilon sqrt(lambda_j / n), the first order of these",
-        "random-changes": "change of test outputs along each random direction",
-        "random-changes-train": "the same on the samples of the Jacobian",
+    tables = {
+        "singular-changes[vector]": "change of test outputs along each singular vector",
+        "singular-changes-train[vector]": "the same on the samples of the Jacobian",
+        "expected-changes[vector]": "epsilon sqrt(lambda_j / n), the first order of these",
+        "random-changes[direction]": "change of test outputs along each random direction",
+        "random-changes-train[direction]": "the same on the samples of the Jacobian",
     }
+    arrays = {"eigenvalues": "eigenvalues of the tangent kernel, descending"}
     presets = {
         "quick": {
             "samples": 60,

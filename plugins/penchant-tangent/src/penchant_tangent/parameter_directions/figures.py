@@ -10,39 +10,27 @@ def draw(result: penchant.Result) -> dict[str, Figure]:
     """Changes along singular vectors, then along random directions (figure B.1)."""
     figure = Figure(figsize=(8, 3.8), layout="constrained")
     panel = figure.subplots()
-    singular = result.arrays["singular-changes"]
-    random = result.arrays["random-changes"]
-    first = np.arange(len(singular))
-    second = len(singular) + np.arange(len(random))
-    panel.errorbar(
-        first,
-        singular,
-        result.arrays["singular-changes-stderr"],
-        fmt="o",
-        color=BLUE,
-        markersize=4,
-        label="singular vectors of the Jacobian",
-    )
+    tables = result.tables
+    singular, random = tables["singular-changes"], tables["random-changes"]
+    count = len(singular.values)
+    # random ones stand to the right
+    for table, start, style, colour, label in (
+        (singular, 0, "o", BLUE, "singular vectors of the Jacobian"),
+        (random, count, "s", ORANGE, "random directions"),
+    ):
+        where = start + np.arange(len(table.values))
+        panel.errorbar(
+            where, table.values, table.error, fmt=style, color=colour, markersize=4, label=label
+        )
 
-    # what first order says of them
+    # what first order says of both
     panel.plot(
-        first,
-        result.arrays["expected-changes"],
+        np.arange(count),
+        tables["expected-changes"].values,
         "--",
         color=BLUE,
         alpha=0.6,
         label="first order, on the Jacobian's samples",
-    )
-
-    # random ones stand to the right
-    panel.errorbar(
-        second,
-        random,
-        result.arrays["random-changes-stderr"],
-        fmt="s",
-        color=ORANGE,
-        markersize=4,
-        label="random directions",
     )
     expected = result.quantities["random-change-expected"].value
     panel.axhline(expected, color=FAINT, linestyle=":", label="first order, random directions")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import attrs
 import numpy as np
 import penchant
 import torch
@@ -23,7 +24,7 @@ from penchant_tangent.shared.kernel_samples import sampled
 from penchant_tangent.shared.kernel_summary import precise_network, precise_values
 from penchant_tangent.shared.supernat import positive_part
 
-Arrays = dict[str, np.ndarray]
+Tables = dict[str, penchant.Table]
 
 
 def run(options: ParameterDirections, context: penchant.Context) -> penchant.Result:
@@ -39,15 +40,29 @@ def run(options: ParameterDirections, context: penchant.Context) -> penchant.Res
     outputs = Outputs(network)
     epsilon = options.step * _length(outputs)
     K = tangent_kernel(network, inputs[0])
-    arrays = _moved_arrays(outputs, inputs, K, epsilon, context)
+    eigenvalues, vectors = positive_part(*torch.linalg.eigh(K.double()), dtype=K.dtype)
+    count = min(options.vectors, len(eigenvalues))
+    values = eigenvalues.cpu().numpy()
+    expected_changes = epsilon * np.sqrt(values[:count] / len(inputs[0]))
+
+    # singular vectors of the Jacobian on the training inputs, and as many directions at random
+    leading = singular_directions(outputs, inputs[0], eigenvalues[:count], vectors[:, :count])
+    random = random_directions(outputs, options.vectors, context.generator("random directions"))
+    moved = Moved(outputs, inputs)
+    tables = {
+        **_changes("singular-changes", "vector", leading, moved, epsilon),
+        **_changes("random-changes", "direction", random, moved, epsilon),
+        "expected-changes": penchant.Table(expected_changes, {"vector": range(count)}),
+    }
 
     # what random directions do to first order
     size = outputs.layout.size
     mean_square = float(K.trace()) / (len(train.labels) * size)
     expected = epsilon * mean_square**0.5
     return penchant.Result(
-        _quantities(arrays, expected),
-        arrays,
+        _quantities(tables, expected),
+        {"eigenvalues": values},
+        tables=tables,
         conventions={
             "change": "root of the mean over samples of the squared norm of all outputs' change",
             "epsilon": f"{epsilon:.4g}, of {size} parameters",
@@ -66,69 +81,44 @@ def _length(outputs: Outputs) -> float:
     return length
 
 
-def _moved_arrays(
-    outputs: Outputs, inputs: list[Tensor], K: Tensor, epsilon: float, context: penchant.Context
-) -> Arrays:
-    """Changes of outputs on training and test inputs along both sets of directions."""
-    requested = context.options.vectors
-    moved = Moved(outputs, inputs)
-
-    # singular vectors of the Jacobian on the training inputs
-    train = inputs[0]
-    pairs = torch.linalg.eigh(K.double())
-    values, vectors = positive_part(*pairs, dtype=K.dtype)
-    count = min(requested, len(values))
-    leading = singular_directions(outputs, train, values[:count], vectors[:, :count])
-
-    # and as many at random
-    generator = context.generator("random directions")
-    random = random_directions(outputs, requested, generator)
-    eigenvalues = values.cpu().numpy()
-    return {
-        "eigenvalues": eigenvalues,
-        "expected-changes": epsilon * np.sqrt(eigenvalues[:count] / len(train)),
-        **_changes("singular-changes", leading, moved, epsilon),
-        **_changes("random-changes", random, moved, epsilon),
-    }
-
-
-def _changes(name: str, directions: Iterator[Tensor], moved: Moved, epsilon: float) -> Arrays:
+def _changes(
+    name: str, axis: str, directions: Iterator[Tensor], moved: Moved, epsilon: float
+) -> Tables:
     """Changes of outputs on both sets of samples, with errors over samples."""
     rows = []
     for direction in directions:
         on_train, on_test = moved.squares(direction, epsilon)
         rows.append([*root_mean(on_test), *root_mean(on_train)])
     test, test_error, train, train_error = np.array(rows).T
+    axes = {axis: range(len(rows))}
     return {
-        name: test,
-        f"{name}-stderr": test_error,
-        f"{name}-train": train,
-        f"{name}-train-stderr": train_error,
+        name: penchant.Table(test, axes, stderr=test_error, over="test samples"),
+        f"{name}-train": penchant.Table(train, axes, stderr=train_error, over="training samples"),
     }
 
 
-def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]:
+def _quantities(tables: Tables, expected: float) -> dict[str, penchant.Quantity]:
     """The first singular vector against random directions, and first order against all orders."""
     # the first singular vector over random directions
-    first = arrays["singular-changes"][0]
-    error = arrays["singular-changes-stderr"][0]
-    mean = penchant.Quantity.of(arrays["random-changes"], over="random directions")
-    assert mean.stderr is not None  # the option asks for several
-    ratio = first / mean.value
-    relative = np.hypot(error / first, mean.stderr / mean.value)
+    leading = tables["singular-changes"].at(vector=0).quantity()
+    random = tables["random-changes"].values
+    mean = penchant.Quantity.of(random, over="random directions")
+    assert leading.stderr is not None and mean.stderr is not None  # the option asks for several
+    ratio = leading.value / mean.value
+    relative = np.hypot(leading.stderr / leading.value, mean.stderr / mean.value)
 
     # how far first order is from what happens
-    predicted = arrays["expected-changes"]
-    away = np.abs(arrays["singular-changes-train"] / predicted - 1)
+    changes = tables["singular-changes-train"].values
+    away = np.abs(changes / tables["expected-changes"].values - 1)
     return {
-        "leading-change": penchant.Quantity(
-            first, stderr=error, over="test samples", **null_of(arrays["random-changes"])
-        ),
+        "leading-change": attrs.evolve(leading, **null_of(random)),
         "random-change": mean,
         "leading-ratio": penchant.Quantity(
             ratio, stderr=ratio * relative, over="test samples and random directions", null=1.0
         ),
-        "random-change-train": _root_mean_square(arrays["random-changes-train"], null=expected),
+        "random-change-train": _root_mean_square(
+            tables["random-changes-train"].values, null=expected
+        ),
         "random-change-expected": penchant.Quantity(expected, exact=True),
         "first-order-error": penchant.Quantity.of(away, over="directions"),
     }
@@ -136,7 +126,7 @@ def _quantities(arrays: Arrays, expected: float) -> dict[str, penchant.Quantity]
 
 def _root_mean_square(changes: np.ndarray, *, null: float) -> penchant.Quantity:
     """The root of the mean square over random directions: first order tells of its square."""
-    squares = torch.as_tensor(changes, device="cpu").square()
+    squares = torch.tensor(changes, device="cpu").square()
     value, stderr = root_mean(squares)
     return penchant.Quantity(
         value,

@@ -1,17 +1,11 @@
 """Figures of the probe `tangent-eigenfunctions`."""
 
+import attrs
 import numpy as np
 import penchant
 from matplotlib.figure import Figure
-from penchant_numerics.pictures import (
-    BLUE,
-    FAINT,
-    captioned,
-    heat_map,
-    legend_beside,
-    log_ticks,
-    palette,
-)
+from penchant_numerics.pictures import BLUE, FAINT, captioned, heat_map, legend_beside, palette
+from penchant_numerics.pictures.curves import curves
 
 SHOWN = (0, 1, 2, 3, 5, 10, 15, 19)  # eigenfunctions in the plane
 ON_A_LINE = (0, 5, 20)
@@ -88,17 +82,10 @@ def _line(result: penchant.Result) -> Figure:
 
 def _eigenvalues(result: penchant.Result) -> Figure:
     """Eigenvalues over the first one, one curve per evaluation."""
-    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
-    panel = figure.subplots()
-    steps = result.arrays["steps"]
-    for row, colour in enumerate(palette(len(steps), ordered=True)):
-        values = result.arrays["eigenvalues"][row]
-        panel.plot(values / values[0], color=colour, label=f"step {steps[row]}")
-    panel.set_yscale("log")
-    panel.set_xlabel("index")
-    panel.set_ylabel("eigenvalue over the first")
-    log_ticks(panel)
-    panel.legend()
+    eigenvalues = result.tables["eigenvalues"]
+    steps = eigenvalues.axes["step"]
+    ratios = attrs.evolve(eigenvalues, values=eigenvalues.values / eigenvalues.values[:, :1])
+    figure = curves(ratios, x="index", y="eigenvalue over the first", yscale="log")
     last = result.quantities[f"decay-{steps[-1]}"]
     caption = f"Eigenvalues by index; last over first eigenvalue at the end: {last}."
     return captioned(figure, caption, title="Spectrum of the tangent kernel on the grid")

@@ -22,6 +22,7 @@ from penchant_tangent.shared.kernel_samples import refuse_one_label, targets_of
 from penchant_tangent.shared.kernel_summary import refuse_constant
 from penchant_tangent.shared.mean_rank_correlation import mean_rank_correlation
 
+PICTURES = ("eigenvalues", "eigenfunctions", "measured-speeds", "expected-speeds")
 ROUNDING = 10  # times double precision, of the largest eigenvalue
 
 
@@ -45,22 +46,31 @@ def run(options: TangentEigenfunctions, context: penchant.Context) -> penchant.R
     total = context.training.total_steps(len(context.data.train.labels))
     if max(options.eval_steps) > total:
         raise penchant.Error(f"eval_steps must be at most {total}, found {max(options.eval_steps)}")
-    shards = list(context.map(follow, list(range(options.trainings))))
+    steps = sorted(set(options.eval_steps))
+    points = options.grid_points**components
+    inside = {
+        "step": steps,
+        "index": range(min(options.leading, points)),
+        "point": range(points),
+        "eigenvector": range(len(context.data.train.labels)),
+    }
+    followed = context.tables(follow, inside=inside, training=range(options.trainings))
 
     # pictures are of one training, numbers of all
-    first = shards[0]
-    pictures = ("eigenvalues", "eigenfunctions", "measured-speeds", "expected-speeds")
-    arrays: dict[str, Any] = {name: first[name] for name in pictures}
-    arrays["steps"] = np.array(sorted(set(options.eval_steps)))
-    arrays["grid"] = grid(context).cpu().reshape(-1, components)
-    quantities = _quantities(shards, options, context)
+    tables = {name: followed[name].at(training=0) for name in PICTURES}
+    arrays = {"steps": np.array(steps), "grid": grid(context).cpu().reshape(-1, components)}
+    quantities = _quantities(followed, context)
     if components == 1:
-        transform = np.fft.rfft(np.asarray(first["eigenfunctions"]), axis=-1)
-        arrays["amplitudes"] = np.abs(transform)
+        functions = tables["eigenfunctions"]
+        amplitudes = np.abs(np.fft.rfft(functions.values, axis=-1))
+        axes = {axis: functions.axes[axis] for axis in ("step", "index")}
+        frequencies = range(amplitudes.shape[-1])
+        tables["amplitudes"] = penchant.Table(amplitudes, {**axes, "frequency": frequencies})
     null = "labels in random order: the leading functions hold their share of all n - 1"
     return penchant.Result(
         quantities,
         arrays,
+        tables=tables,
         conventions={
             "grid": "equally spaced over the range of the training inputs",
             "output": "one; two classes are -1 and 1",
@@ -85,9 +95,10 @@ def grid(context: penchant.Context) -> Tensor:
     return points.reshape(-1, *inputs.shape[1:])
 
 
-def follow(context: penchant.Context, number: int) -> dict[str, Any]:
+def follow(context: penchant.Context, item: dict[str, int]) -> dict[str, Any]:
     """Everything about one training: pictures, ratios and speeds."""
     options = context.options
+    number = item["training"]
     network = context.network(number, outputs=1)
     points = grid(context)
     evaluations = []
@@ -181,31 +192,29 @@ def _speeds(network: nn.Module, context: penchant.Context) -> Any:
 
 
 def _quantities(
-    shards: list[dict[str, Any]], options: TangentEigenfunctions, context: penchant.Context
+    followed: dict[str, penchant.Table], context: penchant.Context[TangentEigenfunctions]
 ) -> dict[str, penchant.Quantity]:
     """Ratios and shares at every evaluation, over trainings."""
-    values = np.stack([shard["eigenvalues"] for shard in shards])
-    shares = np.stack([shard["shares"] for shard in shards])
+    eigenvalues, shares = followed["eigenvalues"], followed["shares"]
+    *_, last = eigenvalues.axes["index"]
     samples = len(context.data.train.labels)
-    null = random_label_share(values.shape[2], samples)
+    null = random_label_share(len(eigenvalues.axes["index"]), samples)
     quantities = {}
-    steps = sorted(set(options.eval_steps))
-    for position, step in enumerate(steps):
-        own = values[:, position]
-        ratios = own[:, -1] / own[:, 0]
+    for step in shares.axes["step"]:
+        own = eigenvalues.at(step=step)
+        ratios = own.at(index=last).values / own.at(index=0).values
         quantities[f"decay-{step}"] = penchant.Quantity.of(
             ratios, over="trainings", null=1.0, multiplicative=bool((ratios > 0).all())
         )
         quantities[f"label-share-{step}"] = penchant.Quantity.of(
-            shares[:, position], over="trainings", null=null
+            shares.at(step=step).values, over="trainings", null=null
         )
 
     # lemma 4.1, and frequencies where there are any
-    errors = [float(shard["speed-error"]) for shard in shards]
-    quantities["speed-error"] = penchant.Quantity.of(errors, over="trainings")
+    quantities["speed-error"] = followed["speed-error"].mean("training").quantity()
     if np.prod(context.data.shape) == 1:
-        functions = np.stack([shard["eigenfunctions"][0] for shard in shards])
-        quantities["frequency-correlation"] = _order(functions, context)
+        first = followed["eigenfunctions"].at(step=shares.axes["step"][0])
+        quantities["frequency-correlation"] = _order(first.values, context)
     return quantities
 
 
