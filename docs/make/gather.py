@@ -65,11 +65,12 @@ def _jobs(
 ) -> list[dict[str, Any]]:
     read = penchant.read(folder)
     names = _names([job["labels"] for job in read.jobs])
+    results = [read.result(job["id"]) for job in read.jobs]
     kept = []
     drawn = set()
-    for name, job in zip(names, read.jobs, strict=True):
+    for number, (name, job) in enumerate(zip(names, read.jobs, strict=True)):
         own, lead = (_of_job(name, each, alone=len(set(names)) == 1) for each in (wanted, leads))
-        told = _job(name, read.result(job["id"]), own)
+        told = _job(name, results[number], _next_seed(names, results, number), own)
         told["pictures"] = []
         # Of several seeds the first is shown.
         if name not in drawn:
@@ -96,9 +97,16 @@ def _names(labels: list[dict[str, Any]]) -> list[str]:
     return names
 
 
-def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
+def _next_seed(names: list[str], results: list[Result], number: int) -> Result | None:
+    """The next result of the same name, in a circle; None where it has one seed only."""
+    alike = [index for index, name in enumerate(names) if name == names[number]]
+    following = alike[(alike.index(number) + 1) % len(alike)]
+    return None if following == number else results[following]
+
+
+def _job(name: str, result: Result, other: Result | None, wanted: set[str]) -> dict[str, Any]:
     quantities = {}
-    for quantity, value in {**result.quantities, **derived(result)}.items():
+    for quantity, value in {**result.quantities, **derived(result, other)}.items():
         if not value.missing:
             quantities[quantity] = known_parts(value)
     record = result.record
