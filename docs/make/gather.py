@@ -51,13 +51,26 @@ def gathered(
             continue
         jobs = []
         if (folder / name / "table.json").is_file():
-            jobs = [json.loads((folder / name / "table.json").read_text())]
+            jobs = [_of_script(name, folder / name, leads.get(name, set()), pictures)]
         elif not told["exit"]:
             jobs = _jobs(
                 name, folder / name, wanted.get(name, set()), leads.get(name, set()), pictures
             )
         found[name] = {**told, "jobs": jobs}
     return found
+
+
+def _of_script(run: str, folder: Path, lead: set[str], pictures: Path) -> dict[str, Any]:
+    """The table of a script, whose pictures are files beside it."""
+    table: dict[str, Any] = json.loads((folder / "table.json").read_text())
+    for each in table["pictures"]:
+        drawn, name = folder / each["file"], each["figure"]
+        ending, content = _small(drawn, name)
+        each["file"] = f"{run}-{name}.{ending}"
+        (pictures / each["file"]).write_bytes(content)
+        if name in lead:
+            each["thumbnail"] = _thumbnail(drawn, name, f"{run}-{name}", pictures)
+    return table
 
 
 def _jobs(

@@ -155,6 +155,19 @@ def test_controls_that_could_not_say_no_are_refused(made, measured, tests, contr
     assert made["verdicts"].judge({**entry, "controls": [refuting_nothing]}, measured)
 
 
+def test_no_reproduced_entry_can_be_its_own_control(made):
+    kept = json.loads((GALLERY / "measured.json").read_text())
+    judge = made["verdicts"].judge
+    tampered = 0
+    for entry in ENTRIES["entries"]:
+        if judge(entry, kept).verdict == "reproduced":
+            own = {"about": "the run itself", "run": entry["run"]}
+            with pytest.raises(SystemExit, match="has the numbers of the run"):
+                judge({**entry, "controls": [own]}, kept)
+            tampered += 1
+    assert tampered > 50
+
+
 @pytest.mark.parametrize(
     ("value", "stderr", "verdict"),
     [
@@ -389,6 +402,15 @@ def test_verdicts_are_those_of_the_stored_numbers(made):
         assert bool(found.outcomes) != bool(entry.get("judged") or unseen), entry["figure"]
         # A picture that was judged by eye has no control.
         assert entry.get("judged") in (None, "partly", "not"), entry["figure"]
+
+
+def test_every_finding_has_its_picture_and_its_number():
+    sections = (GALLERY / "findings.md").read_text().split("\n## ")[1:]
+    found = {each.partition("\n")[0]: each for each in sections}
+    for finding in ENTRIES["findings"]:
+        section = found[finding["title"]]
+        assert section.count("](pictures/") == 1, finding["title"]
+        assert f"**: {finding['label']}." in section, finding["title"]
 
 
 def test_pictures_are_small_and_all_shown():
