@@ -266,12 +266,29 @@ def test_outliers_are_matched_where_eigenvalues_are_and_not_between_them(made):
         "bulk-grid": grid / 10,
         "bulk-density-hessian": density,
     }
-    found = made["derived"].deflation(arrays, {"lanczos_steps": 64, "kappa": 3.0})
+    options = {"lanczos_steps": 64, "kappa": 3.0}
+    found = made["derived"].deflation(arrays, options, np.array([8.0, 5.0, 4.0]))
     assert found["outliers-matched"].value == 3
     assert found["outliers-displaced"].value == 0
+    assert found["foreign-matched"].value == 1  # one of another network's lies where one's own does
+    assert "foreign-matched" not in made["derived"].deflation(arrays, options)
     assert found["bulk-width-ratio"].value == pytest.approx(0.1)
     assert found["outer-share-undeflated"].value == pytest.approx(3 * 0.05 * np.sqrt(2 * np.pi))
     assert found["outer-share"].value == pytest.approx(found["outer-share-undeflated"].value / 2)
+
+
+def test_the_length_of_a_flower_is_that_of_the_long_circle(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs/make"))
+    curve_length = importlib.import_module("curve_length")
+    sides = {}
+    for name in ("flower", "long-circle"):
+        points = curve_length.points(name, 10_000)
+        sides[name] = float((points[1:] - points[:-1]).norm(dim=1).sum())
+    assert sides["long-circle"] == pytest.approx(sides["flower"], rel=1e-3)
+    task = curve_length.LOSS
+    waves = [curve_length.target(task, (4,), 0, permuted=each) for each in (False, True)]
+    assert sorted(waves[0].tolist()) == sorted(waves[1].tolist())
+    assert waves[0].tolist() != waves[1].tolist()
 
 
 def test_cross_knockout_is_of_the_last_layer_with_a_separation(made):
