@@ -16,15 +16,21 @@ ZERO = 1e-9  # of the largest eigenvalue
 PEAK = 5.0  # widths of a bump: half the width of the peak at zero
 
 
-def derived(result: Result) -> dict[str, Quantity]:
-    """Further quantities of a result, by the probe that made it."""
+def derived(result: Result, other: Result | None = None) -> dict[str, Quantity]:
+    """Further quantities of a result, by the probe that made it.
+
+    Args:
+        result: What a probe measured.
+        other: The same of another seed, for controls that exchange a part of the two.
+    """
     probe, arrays = result.record["probe"]["name"], result.arrays
     if probe == "manifold-accuracy" and "plane" in arrays:
         return plane_agreement(arrays)
     if probe == "logistic-theory":
         return {**multiplicities(arrays["spectrum"]), **sweep_correlation(arrays)}
     if probe == "hessian-spectrum" and "density-undeflated" in arrays:
-        return deflation(arrays, result.record["probe"]["options"])
+        foreign = None if other is None else other.arrays["top-eigenvalues"]
+        return deflation(arrays, result.record["probe"]["options"], foreign)
     if probe == "hessian-spectrum" and "tail-window" in arrays:
         return tail_symmetry(arrays)
     if probe == "layer-structure":
@@ -84,26 +90,31 @@ def sweep_correlation(arrays: dict[str, np.ndarray]) -> dict[str, Quantity]:
     return {"ratio-error-correlation": Quantity(**found.fields(), over="mixtures")}
 
 
-def deflation(arrays: dict[str, np.ndarray], options: dict[str, Any]) -> dict[str, Quantity]:
+def deflation(
+    arrays: dict[str, np.ndarray], options: dict[str, Any], foreign: np.ndarray | None = None
+) -> dict[str, Quantity]:
     """What the density without deflation shows of outliers and bulk, beside that with deflation.
 
     An outlier is matched if the density without deflation has a maximum of its own within one
     width of a bump. What chance matches: eigenvalues that are moved half-way to the next larger
-    one (`outliers-displaced`). The width of a bulk is that of its peak at half its height. The
-    outer share is the share of eigenvalues beyond the peak at zero, `PEAK` widths of a bump.
+    one (`outliers-displaced`). The eigenvalues of another network (`foreign`) are matched and
+    displaced in the same way (`foreign-matched`, `foreign-displaced`). The width of a bulk is that
+    of its peak at half its height. The outer share is the share of eigenvalues beyond the peak at
+    zero, `PEAK` widths of a bump.
     """
     grid, density = arrays["density-grid"], arrays["density-undeflated"]
     steps, kappa = options["lanczos_steps"], options["kappa"]
     bump = (grid[-1] - grid[0]) / ((steps - 1) * math.sqrt(8 * math.log(kappa)))
     eigenvalues = arrays["top-eigenvalues"]
-    larger = np.append(2 * eigenvalues[0] - eigenvalues[1], eigenvalues[:-1])
-    displaced = (eigenvalues + larger) / 2
     narrow = width_at_half(arrays["bulk-grid"], arrays["bulk-density-hessian"])
     wide = width_at_half(grid, density)
     outer = grid > PEAK * bump
-    numbers = {
-        "outliers-matched": matched(eigenvalues, grid, density, bump),
-        "outliers-displaced": matched(displaced, grid, density, bump),
+    numbers = {}
+    for name, positions in {"outliers": eigenvalues, "foreign": foreign}.items():
+        if positions is not None:
+            numbers[f"{name}-matched"] = matched(positions, grid, density, bump)
+            numbers[f"{name}-displaced"] = matched(half_way(positions), grid, density, bump)
+    numbers |= {
         "bulk-width": narrow,
         "bulk-width-undeflated": wide,
         "bulk-width-ratio": narrow / wide,
@@ -112,6 +123,16 @@ def deflation(arrays: dict[str, np.ndarray], options: dict[str, Any]) -> dict[st
         "largest-residual": (arrays["top-residuals"] / eigenvalues).max(),
     }
     return {name: Quantity(float(value), exact=True) for name, value in numbers.items()}
+
+
+def half_way(eigenvalues: np.ndarray) -> np.ndarray:
+    """Positions half-way to the next larger eigenvalue; the first is moved as far as the second.
+
+    >>> half_way(np.array([9.0, 6.0, 4.0]))
+    array([10.5,  7.5,  5. ])
+    """
+    larger = np.append(2 * eigenvalues[0] - eigenvalues[1], eigenvalues[:-1])
+    return (eigenvalues + larger) / 2
 
 
 def matched(positions: np.ndarray, grid: np.ndarray, density: np.ndarray, within: float) -> int:

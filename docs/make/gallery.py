@@ -152,7 +152,7 @@ def pages() -> dict[str, str]:
     """File name to text: the index and a page a paper."""
     papers, entries, runs, measured = read()
     written = {"index.md": _index(papers, entries, measured)}
-    written[FINDINGS] = _findings(papers, entries)
+    written[FINDINGS] = _findings(papers, entries, measured)
     written[TABLE] = _whole_table(papers, entries, measured)
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
@@ -165,13 +165,17 @@ def pages() -> dict[str, str]:
 
 def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
     minutes = sum(run["seconds"] for run in measured.values()) / 60
-    lines = [GENERATED, "# Gallery", "", *_wall(entries, measured), ""]
+    lines = [GENERATED, "# Gallery", ""]
     lines += [
+        f"First: **[what we found that the papers do not say]({FINDINGS})**, each finding with its",
+        "picture and one number.",
+        "",
+        *_wall(entries, measured),
+        "",
         "What the figures and tables of ten papers claim, and what comes out here, in",
         f"{minutes:.0f} minutes of one CPU core in all. Every entry has its command, its picture,",
         "controls in which the claim must not hold, and a verdict.",
-        f"[What we found that the papers do not say]({FINDINGS}) is a page of its own, as is",
-        f"[the table of all tests]({TABLE}).",
+        f"[The table of all tests]({TABLE}) is a page of its own.",
         "",
         _counted(entries),
         "",
@@ -245,10 +249,12 @@ def _thumbnail(entry: dict[str, Any], measured: Any) -> str:
     return ""
 
 
-def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
-    """Claims that come out the other way, controls that pass, and formulas that are wrong."""
+def _findings(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
+    """Findings with a picture and a number each; then all claims, controls and formulas."""
     gallery = tomllib.loads((GALLERY / "entries.toml").read_text())
     lines = [GENERATED, "# What we found that the papers do not say", ""]
+    for finding in gallery["findings"]:
+        lines += _finding(finding, papers, entries, measured)
     lines += ["## Claims that come out the other way", ""]
     for entry in entries:
         if entry["verdict"] == CONTRADICTED:
@@ -271,6 +277,22 @@ def _findings(papers: Any, entries: list[dict[str, Any]]) -> str:
     lines += [f"- {text}" for text in gallery["formulas"]]
     lines += ["", "All errors that we know of: [errors in the papers](../errors-in-the-papers.md)."]
     return "\n".join(lines) + "\n"
+
+
+def _finding(
+    finding: dict[str, str], papers: Any, entries: list[dict[str, Any]], measured: Any
+) -> list[str]:
+    """A sentence, a number and a picture, from the entry that has them."""
+    entry = next(
+        each
+        for each in entries
+        if (each["paper"], each["figure"]) == (finding["paper"], finding["figure"])
+    )
+    value = str(number(measured, finding["number"], entry["run"])).partition(" (null")[0]
+    lines = [f"## {finding['title']}", "", f"**{value}**: {finding['label']}.", ""]
+    lines += [f"{finding['text']} ({_reference(papers, entry)})", ""]
+    _, kept, title = _shown(entry, measured)[0]
+    return [*lines, f"![{title}](pictures/{kept['file']}){{ loading=lazy width=480 }}", ""]
 
 
 def _whole_table(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:

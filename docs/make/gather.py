@@ -51,7 +51,7 @@ def gathered(
             continue
         jobs = []
         if (folder / name / "table.json").is_file():
-            jobs = [json.loads((folder / name / "table.json").read_text())]
+            jobs = [_of_script(name, folder / name, leads.get(name, set()), pictures)]
         elif not told["exit"]:
             jobs = _jobs(
                 name, folder / name, wanted.get(name, set()), leads.get(name, set()), pictures
@@ -60,16 +60,30 @@ def gathered(
     return found
 
 
+def _of_script(run: str, folder: Path, lead: set[str], pictures: Path) -> dict[str, Any]:
+    """The table of a script, whose pictures are files beside it."""
+    table: dict[str, Any] = json.loads((folder / "table.json").read_text())
+    for each in table["pictures"]:
+        drawn, name = folder / each["file"], each["figure"]
+        ending, content = _small(drawn, name)
+        each["file"] = f"{run}-{name}.{ending}"
+        (pictures / each["file"]).write_bytes(content)
+        if name in lead:
+            each["thumbnail"] = _thumbnail(drawn, name, f"{run}-{name}", pictures)
+    return table
+
+
 def _jobs(
     run: str, folder: Path, wanted: set[str], leads: set[str], pictures: Path
 ) -> list[dict[str, Any]]:
     read = penchant.read(folder)
     names = _names([job["labels"] for job in read.jobs])
+    results = [read.result(job["id"]) for job in read.jobs]
     kept = []
     drawn = set()
-    for name, job in zip(names, read.jobs, strict=True):
+    for number, (name, job) in enumerate(zip(names, read.jobs, strict=True)):
         own, lead = (_of_job(name, each, alone=len(set(names)) == 1) for each in (wanted, leads))
-        told = _job(name, read.result(job["id"]), own)
+        told = _job(name, results[number], _next_seed(names, results, number), own)
         told["pictures"] = []
         # Of several seeds the first is shown.
         if name not in drawn:
@@ -96,9 +110,16 @@ def _names(labels: list[dict[str, Any]]) -> list[str]:
     return names
 
 
-def _job(name: str, result: Result, wanted: set[str]) -> dict[str, Any]:
+def _next_seed(names: list[str], results: list[Result], number: int) -> Result | None:
+    """The next result of the same name, in a circle; None where it has one seed only."""
+    alike = [index for index, name in enumerate(names) if name == names[number]]
+    following = alike[(alike.index(number) + 1) % len(alike)]
+    return None if following == number else results[following]
+
+
+def _job(name: str, result: Result, other: Result | None, wanted: set[str]) -> dict[str, Any]:
     quantities = {}
-    for quantity, value in {**result.quantities, **derived(result)}.items():
+    for quantity, value in {**result.quantities, **derived(result, other)}.items():
         if not value.missing:
             quantities[quantity] = known_parts(value)
     record = result.record

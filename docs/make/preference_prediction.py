@@ -9,6 +9,7 @@ trainings: the NADs of the next architecture of the list, and random directions.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -17,7 +18,10 @@ from typing import Any
 import numpy as np
 import penchant
 import torch
+from matplotlib.figure import Figure
 from penchant_numerics.statistics import mean_and_stderr
+from penchant_report.figures import figure_style
+from PIL import Image
 from scipy.stats import spearmanr
 
 ARCHITECTURES = (
@@ -35,6 +39,15 @@ NETWORKS = 400
 SEEDS = (61, 62, 63)
 TRAINING = {"batch": 128, "learning_rate": 0.5, "schedule": "linear", "clip": 0.5, "epochs": 5}
 KINDS = ("own", "foreign", "random")
+MARKERS = (
+    ("its own NADs", "o", "#0072b2"),
+    ("another architecture's NADs", "s", "#d55e00"),
+    ("random directions", "x", "grey"),
+)
+CAPTION = (
+    "How well the number of a direction, found before training, predicts the accuracy after it: "
+    "rank correlations with standard errors over three trainings"
+)
 
 
 def directions(architecture: str) -> np.ndarray:
@@ -94,8 +107,9 @@ def main(folder: Path) -> None:
         for number, architecture in enumerate(ARCHITECTURES):
             rows = sources[kind][number]
             correlations[kind][number] = [predicted(architecture, rows, each) for each in SEEDS]
-    text = json.dumps(table(correlations), indent=1)
-    (folder / "table.json").write_text(text + "\n")
+    found = table(correlations)
+    draw(found["rows"]).save(folder / "correlations.png")
+    (folder / "table.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def table(correlations: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -113,7 +127,28 @@ def table(correlations: dict[str, np.ndarray]) -> dict[str, Any]:
         counted = {"count": len(values), "df": len(values) - 1, "over": "architectures"}
         quantities[name] = {"value": float(mean), "stderr": float(error), "null": 0.0, **counted}
     found = {"name": "preference-prediction", "probe": "", "quantities": quantities, "rows": rows}
-    return {**found, "places": {}, "pictures": [], "warnings": []}
+    pictures = [{"figure": "correlations", "file": "correlations.png", "caption": CAPTION}]
+    return {**found, "places": {}, "pictures": pictures, "warnings": []}
+
+
+def draw(rows: list[list[str]]) -> Image.Image:
+    """The correlations of each architecture, of which a table has the cells `0.83 ± 0.06`."""
+    architectures = sorted(rows[1:], key=lambda row: float(row[1].split(" ± ")[0]))
+    figure = Figure(figsize=(7, 1 + 0.4 * len(architectures)), layout="constrained")
+    axes = figure.subplots()
+    for column, (kind, marker, colour) in enumerate(MARKERS, start=1):
+        cells = [[float(part) for part in row[column].split(" ± ")] for row in architectures]
+        means, errors = zip(*cells)
+        places = [number + 0.15 * (2 - column) for number in range(len(cells))]
+        axes.errorbar(means, places, xerr=errors, fmt=marker, color=colour, label=kind)
+    axes.axvline(0, color="grey", linewidth=0.8)
+    axes.set_yticks(range(len(architectures)), [row[0] for row in architectures])
+    axes.set_xlabel("rank correlation of accuracy with the number of the direction")
+    figure.legend(loc="outside upper center", ncols=len(MARKERS), fontsize=8)
+    drawn = io.BytesIO()
+    with figure_style():
+        figure.savefig(drawn, format="png", dpi=150)
+    return Image.open(drawn)
 
 
 if __name__ == "__main__":

@@ -155,6 +155,19 @@ def test_controls_that_could_not_say_no_are_refused(made, measured, tests, contr
     assert made["verdicts"].judge({**entry, "controls": [refuting_nothing]}, measured)
 
 
+def test_no_reproduced_entry_can_be_its_own_control(made):
+    kept = json.loads((GALLERY / "measured.json").read_text())
+    judge = made["verdicts"].judge
+    tampered = 0
+    for entry in ENTRIES["entries"]:
+        if judge(entry, kept).verdict == "reproduced":
+            own = {"about": "the run itself", "run": entry["run"]}
+            with pytest.raises(SystemExit, match="has the numbers of the run"):
+                judge({**entry, "controls": [own]}, kept)
+            tampered += 1
+    assert tampered > 50
+
+
 @pytest.mark.parametrize(
     ("value", "stderr", "verdict"),
     [
@@ -253,12 +266,29 @@ def test_outliers_are_matched_where_eigenvalues_are_and_not_between_them(made):
         "bulk-grid": grid / 10,
         "bulk-density-hessian": density,
     }
-    found = made["derived"].deflation(arrays, {"lanczos_steps": 64, "kappa": 3.0})
+    options = {"lanczos_steps": 64, "kappa": 3.0}
+    found = made["derived"].deflation(arrays, options, np.array([8.0, 5.0, 4.0]))
     assert found["outliers-matched"].value == 3
     assert found["outliers-displaced"].value == 0
+    assert found["foreign-matched"].value == 1  # one of another network's lies where one's own does
+    assert "foreign-matched" not in made["derived"].deflation(arrays, options)
     assert found["bulk-width-ratio"].value == pytest.approx(0.1)
     assert found["outer-share-undeflated"].value == pytest.approx(3 * 0.05 * np.sqrt(2 * np.pi))
     assert found["outer-share"].value == pytest.approx(found["outer-share-undeflated"].value / 2)
+
+
+def test_the_length_of_a_flower_is_that_of_the_long_circle(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs/make"))
+    curve_length = importlib.import_module("curve_length")
+    sides = {}
+    for name in ("flower", "long-circle"):
+        points = curve_length.points(name, 10_000)
+        sides[name] = float((points[1:] - points[:-1]).norm(dim=1).sum())
+    assert sides["long-circle"] == pytest.approx(sides["flower"], rel=1e-3)
+    task = curve_length.LOSS
+    waves = [curve_length.target(task, (4,), 0, permuted=each) for each in (False, True)]
+    assert sorted(waves[0].tolist()) == sorted(waves[1].tolist())
+    assert waves[0].tolist() != waves[1].tolist()
 
 
 def test_cross_knockout_is_of_the_last_layer_with_a_separation(made):
@@ -389,6 +419,15 @@ def test_verdicts_are_those_of_the_stored_numbers(made):
         assert bool(found.outcomes) != bool(entry.get("judged") or unseen), entry["figure"]
         # A picture that was judged by eye has no control.
         assert entry.get("judged") in (None, "partly", "not"), entry["figure"]
+
+
+def test_every_finding_has_its_picture_and_its_number():
+    sections = (GALLERY / "findings.md").read_text().split("\n## ")[1:]
+    found = {each.partition("\n")[0]: each for each in sections}
+    for finding in ENTRIES["findings"]:
+        section = found[finding["title"]]
+        assert section.count("](pictures/") == 1, finding["title"]
+        assert f"**: {finding['label']}." in section, finding["title"]
 
 
 def test_pictures_are_small_and_all_shown():

@@ -341,8 +341,9 @@ class ManifoldAccuracy(penchant.Probe):
         "neighbour-radial-spectrum[neighbours, radial-frequency]": "zeta of K nearest neighbours, "
         "mean over phases",
     }
-    # experiment 6: one training per cell, as in the thesis
+    # experiment 6: one training per cell and a threshold of 0.5, as in the thesis
     _GRID = {
+        "threshold": 0.5,
         "frequencies": tuple(range(50, 401, 50)),
         "petal_counts": tuple(range(0, 21, 2)),
         "samples": 1000,
