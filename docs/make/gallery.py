@@ -202,7 +202,7 @@ def _wall(entries: list[dict[str, Any]], measured: Any) -> list[str]:
             link = f"[{small}]({entry['paper']}.md#{_anchor(entry)})"
             found.setdefault(entry["paper"], []).append(link)
     shown = [link for own in found.values() for link in own[:OF_EACH_PAPER]]
-    return [" ".join(shown)]
+    return ['<div class="wall" markdown>', "", " ".join(shown), "", "</div>"]
 
 
 def _row(entry: dict[str, Any], measured: Any) -> str:
