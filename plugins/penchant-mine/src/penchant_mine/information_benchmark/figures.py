@@ -75,8 +75,8 @@ def _column(result: penchant.Result, above: Axes, below: Axes, own: np.ndarray) 
     # Curves go from left to right, whatever the order of the grid.
     order = np.argsort(grid)
     # Wide and below the estimates: it is seen where they lie on it, and where there is one point.
-    wide = {"linewidth": 4, "marker": "_", "markersize": 24, "markeredgewidth": 4}
-    above.plot(grid[order], truth[order], color="0.75", zorder=1, label="truth", **wide)
+    (line,) = above.plot(grid[order], truth[order], "_-", color="0.75", zorder=1, label="truth")
+    line.set(linewidth=4, markersize=14, markeredgewidth=4)
     for number, label in enumerate(labels_in(result)):
         # Two standard errors, in both panels.
         values = result.arrays[f"estimate-{label}"][own]
