@@ -42,9 +42,9 @@ class AverageGeometry(penchant.Probe):
     (options of the estimator). Null: gradients with the same norms in random directions.
 
     For a trained network of your own it is E_x[g g^T] over samples of its dataset; g is the
-    gradient of the output, of the difference of two logits, or of the logit of the sample's class; standard
-    errors are over samples. Nulls are then gradients with their pixels in random order, and with
-    the phases of their waves in random order, which keeps the amplitude at every frequency.
+    gradient of the output, of the difference of two logits, or of the logit of the sample's class.
+    Standard errors are over samples. Nulls are then gradients with their pixels in random order,
+    and with the phases of their waves in random order, which keeps amplitudes of frequencies.
 
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1 and figure 9.
     """
