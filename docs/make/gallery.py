@@ -57,8 +57,8 @@ level, by Student's t with the degrees of freedom of the standard error, or by t
 number carries; where a test names a distance, by that much, significantly so where an error is
 known. *Near* means closer than the named distance, at the 1 % level; *not above*, for
 bounds, is refuted by a significant excess. Numbers of several seeds are pooled, and compared seed
-by seed. z is the p-value as a normal score; with many repetitions that is the difference in standard
-errors. A control is the same command with one thing taken away, such
+by seed. z is the p-value as a normal score; with many repetitions that is the difference in
+standard errors. A control is the same command with one thing taken away, such
 as the training, or another network in the same place; the same tests are computed from its
 numbers. A *premise* is a test that the experiment worked, which a control may pass. Verdicts are
 computed from the numbers; where a picture was judged by eye, the entry says so. Where a command

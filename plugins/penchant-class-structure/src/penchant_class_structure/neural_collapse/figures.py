@@ -107,7 +107,7 @@ def _layers(result: penchant.Result) -> Figure:
         _curve(panel, positions, values, errors, result.arrays[f"{name}-null"][-1], title=title)
         if f"{name}-isotropic" in result.arrays:
             level = result.arrays[f"{name}-isotropic"]
-            panel.plot(positions, level, ":", color=GREY, label="isotropic")
+            panel.plot(positions, level, "_:", color=GREY, label="isotropic")
         _log(panel)
         panel.set_xticks(positions, names, rotation=60, ha="right", fontsize=7)
         panel.set_xlabel("layer", fontsize=8)
@@ -132,7 +132,8 @@ def _curve(
     panel.errorbar(
         positions, values, errors, fmt="o-", color=BLUE, markersize=3, capsize=2, label="measured"
     )
-    panel.plot(positions, null, "--", color=ORANGE, label="permuted labels")
+    # With marks: a line of one layer or step is not seen.
+    panel.plot(positions, null, "_--", color=ORANGE, label="permuted labels")
     panel.set_title(title, fontsize=9)
 
 
