@@ -59,7 +59,7 @@ FINDING_PICTURES = (
 def collect(folder: Path, before: dict[str, Any]) -> dict[str, Any]:
     """What pages need of a run folder: numbers, spectra, failures with their reasons.
 
-    Jobs that the folder does not have keep the numbers that they had `before`.
+    Jobs that the folder does not have, or has not done, keep the numbers that they had `before`.
     """
     run = penchant.read(folder)
     architectures: dict[str, Any] = {}
@@ -69,7 +69,9 @@ def collect(folder: Path, before: dict[str, Any]) -> dict[str, Any]:
     for job in run.jobs:
         label, probe = job["labels"]["architecture"], job["labels"]["probe"]
         if job["status"] not in ("done", "failed"):
-            architectures[label][probe] = {"error": "the run was stopped before it"}
+            if probe in PROBES:
+                stopped = {"error": "the run was stopped before it"}
+                architectures[label].setdefault(probe, stopped)
             continue
         result = run.result(job["id"])
         versions.update(result.record["versions"])
