@@ -201,7 +201,7 @@ def _table(whole: dict[str, Any]) -> list[str]:
         cells = "".join(_cell(whole[label], probe, name) for _, probe, name in COLUMNS)
         family = f"<br><small>{whole[label]['family']}</small>"
         name = f'<a href="{label}.html">{label}</a>{family}'
-        strip = f'<img src="thumbnails/{label}.webp" alt="" width="136" height="34" loading="lazy">'
+        strip = f'<img src="thumbnails/{label}.webp" alt="" width="112" height="28" loading="lazy">'
         counts = _networks(whole[label])
         row = f"<td>{strip}</td><td>{name}</td>{counts}{_seen(whole[label])}{cells}"
         lines.append(f"<tr>{row}</tr>")

@@ -17,6 +17,7 @@ from typing import Any
 from gather import gathered
 from penchant.results.differences import z_text
 from penchant_numerics.statistics import rounded
+from PIL import Image
 from verdicts import (
     CONTRADICTED,
     NOT_FEASIBLE,
@@ -197,12 +198,19 @@ def _wall(entries: list[dict[str, Any]], measured: Any) -> list[str]:
     found: dict[str, list[str]] = {}
     for entry in entries:
         picture = _thumbnail(entry, measured)
-        if picture and entry["verdict"] == REPRODUCED:
+        if picture and entry["verdict"] == REPRODUCED and not _is_strip(picture):
             small = picture.replace("width=120", "width=150")
             link = f"[{small}]({entry['paper']}.md#{_anchor(entry)})"
             found.setdefault(entry["paper"], []).append(link)
     shown = [link for own in found.values() for link in own[:OF_EACH_PAPER]]
     return ['<div class="wall" markdown>', "", " ".join(shown), "", "</div>"]
+
+
+def _is_strip(picture: str) -> bool:
+    """Has it many panels side by side? They cannot be told apart in a cell of the wall."""
+    file = picture.partition("(")[2].partition(")")[0]
+    width, height = Image.open(GALLERY / file).size
+    return bool(width > 2 * height)
 
 
 def _row(entry: dict[str, Any], measured: Any) -> str:
