@@ -209,8 +209,8 @@ def _wall(entries: list[dict[str, Any]], measured: Any) -> list[str]:
 def _is_strip(picture: str) -> bool:
     """Has it many panels side by side? They cannot be told apart in a cell of the wall."""
     file = picture.partition("(")[2].partition(")")[0]
-    width, height = Image.open(GALLERY / file).size
-    return bool(width > 2 * height)
+    with Image.open(GALLERY / file) as image:
+        return bool(image.width > 2 * image.height)
 
 
 def _row(entry: dict[str, Any], measured: Any) -> str:
