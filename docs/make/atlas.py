@@ -1,7 +1,7 @@
 """Write the atlas: `python docs/make/atlas.py [RUN]`.
 
 With a run folder its numbers are kept in docs/atlas/measured.json and its pictures are drawn again;
-without one, pages are written from what was kept.
+what the folder has no job for stays as it was. Without one, pages are written from what was kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import penchant
-from atlas_findings import findings, quantities_of
+from atlas_findings import MORE_NETWORKS, findings, probe_of, quantities_of
 from atlas_pictures import ROUNDING, draw_card, draw_gradients, draw_overview, draw_strip
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -29,13 +29,17 @@ ARRAYS = {
     "average-geometry": ("eigenvalues", "null-eigenvalues", "null-eigenvalues-spread"),
     "tangent-kernel": ("eigenvalues",),
 }
-# What the table compares: its head, the probe, the quantity.
+ARRAYS.update({more: ARRAYS[probe] for probe, more in MORE_NETWORKS.items()})
+NETWORKS = {"nad": 24, "nad-100": 100, "average-geometry": 16, "average-geometry-100": 100}
+# What the table compares: its head, the probe, the quantity. A rank grows with the number of
+# networks: it is that of the same number for all.
 COLUMNS = (
     ("low frequencies", "average-geometry", "low-frequencies"),
     ("isotropy", "average-geometry", "corr-isotropic"),
     ("rank of G", "average-geometry", "effective-rank"),
     ("gradient²", "nad", "trace"),
 )  # what else is measured is on the cards
+RANK = "effective-rank"
 # Beside each finding, what to see.
 FINDING_PICTURES = (
     "![Share of low frequencies by architecture](overview.png){ width=560 }\n\n"
@@ -52,16 +56,22 @@ FINDING_PICTURES = (
 # ---- what was measured
 
 
-def collect(folder: Path) -> dict[str, Any]:
-    """What pages need of a run folder: numbers, spectra, failures with their reasons."""
+def collect(folder: Path, before: dict[str, Any]) -> dict[str, Any]:
+    """What pages need of a run folder: numbers, spectra, failures with their reasons.
+
+    Jobs that the folder does not have, or has not done, keep the numbers that they had `before`.
+    """
     run = penchant.read(folder)
-    families = families_of(EXPERIMENT.read_text())
-    architectures: dict[str, Any] = {label: {"family": families[label]} for label in families}
-    versions: dict[str, str] = {}
+    architectures: dict[str, Any] = {}
+    for label, family in families_of(EXPERIMENT.read_text()).items():
+        architectures[label] = {**before["architectures"].get(label, {}), "family": family}
+    versions: dict[str, str] = dict(before["versions"])
     for job in run.jobs:
         label, probe = job["labels"]["architecture"], job["labels"]["probe"]
         if job["status"] not in ("done", "failed"):
-            architectures[label][probe] = {"error": "the run was stopped before it"}
+            if probe in PROBES:
+                stopped = {"error": "the run was stopped before it"}
+                architectures[label].setdefault(probe, stopped)
             continue
         result = run.result(job["id"])
         versions.update(result.record["versions"])
@@ -146,8 +156,12 @@ def pages(measured: dict[str, Any]) -> dict[str, str]:
 def _index(measured: dict[str, Any], whole: dict[str, Any]) -> str:
     shown = zip(findings(whole), FINDING_PICTURES, strict=True)
     shares = quantities_of(whole, "average-geometry", "low-frequencies")
+    more = [label for label, entry in whole.items() if "nad-100" in entry]
     filled = {
         "count": len(whole),
+        "more_count": len(more),
+        "more": ", ".join(more),
+        "geometry": _with_more_geometry(whole, more),
         "with_geometry": len(shares),
         "with_kernel": sum(has_kernel(entry) for entry in whole.values()),
         "findings": "\n\n".join(f"{sentence}\n\n{picture}" for sentence, picture in shown),
@@ -163,11 +177,20 @@ def _index(measured: dict[str, Any], whole: dict[str, Any]) -> str:
     return f"{GENERATED}\n{text}"
 
 
+def _with_more_geometry(whole: dict[str, Any], more: list[str]) -> str:
+    """Whose G is of 100 networks as well."""
+    found = [label for label in more if "average-geometry-100" in whole[label]]
+    if len(found) == len(more):
+        return ", and their G as well"
+    lacking = ", ".join(label for label in more if label not in found)
+    return f", and so is G of {len(found)} of them (that of {lacking} is of 16)"
+
+
 def _table(whole: dict[str, Any]) -> list[str]:
     heads = "".join(f"<th>{head}</th>" for head, _, _ in COLUMNS)
     lines = ['<table class="sortable">']
     lines += [
-        "<thead><tr><th>first NADs</th><th>architecture</th><th>pixels seen</th>"
+        "<thead><tr><th>first NADs</th><th>architecture</th><th>networks</th><th>pixels seen</th>"
         f"{heads}</tr></thead>",
         "<tbody>",
     ]
@@ -178,8 +201,10 @@ def _table(whole: dict[str, Any]) -> list[str]:
         cells = "".join(_cell(whole[label], probe, name) for _, probe, name in COLUMNS)
         family = f"<br><small>{whole[label]['family']}</small>"
         name = f'<a href="{label}.html">{label}</a>{family}'
-        strip = f'<img src="thumbnails/{label}.webp" alt="" width="136" height="34" loading="lazy">'
-        lines.append(f"<tr><td>{strip}</td><td>{name}</td>{_seen(whole[label])}{cells}</tr>")
+        strip = f'<img src="thumbnails/{label}.webp" alt="" width="112" height="28" loading="lazy">'
+        counts = _networks(whole[label])
+        row = f"<td>{strip}</td><td>{name}</td>{counts}{_seen(whole[label])}{cells}"
+        lines.append(f"<tr>{row}</tr>")
     return [*lines, "</tbody>", "</table>"]
 
 
@@ -187,7 +212,15 @@ def _seen(entry: dict[str, Any]) -> str:
     return f'<td class="number" data-value="{entry["seen"]}">{entry["seen"]}</td>'
 
 
+def _networks(entry: dict[str, Any]) -> str:
+    """How many networks there are for NADs and for G."""
+    counts = [NETWORKS[probe_of(entry, probe)] for probe in MORE_NETWORKS]
+    text = ", ".join(map(str, dict.fromkeys(counts)))
+    return f'<td class="number" data-value="{counts[0]}">{text}</td>'
+
+
 def _cell(entry: dict[str, Any], probe: str, name: str) -> str:
+    probe = probe if name == RANK else probe_of(entry, probe)
     if probe == "tangent-kernel" and is_rounding(entry):
         return '<td class="number" data-value="">rounding</td>'
     if "error" in entry[probe]:
@@ -227,7 +260,7 @@ def _card(label: str, entry: dict[str, Any], asked: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     lines.append(f"| nad | pixels seen | {entry['seen']} of 1024 | |")
-    for probe in PROBES:
+    for probe in (*PROBES, *(more for more in MORE_NETWORKS.values() if more in entry)):
         if probe == "tangent-kernel" and is_rounding(entry):
             lines.append(f"| {probe} | | rounding: see [not measured](index.md#not-measured) | |")
             continue
@@ -259,12 +292,18 @@ def draw_all(folder: Path, whole: dict[str, Any]) -> None:
     thumbnails = ATLAS / "thumbnails"
     thumbnails.mkdir(exist_ok=True)
     for old in (*pictures.glob("*.png"), *thumbnails.glob("*.webp")):
-        old.unlink()
+        if old.stem not in whole:
+            old.unlink()
     for label in whole:
         found = {}
         for result in run.results(architecture=label):
             found[result.record["labels"]["probe"]] = result
-        draw_card(found).save(pictures / f"{label}.png", optimize=True)
+        for probe, more in MORE_NETWORKS.items():
+            if more in found:
+                found[probe] = found[more]
+        if "nad" not in found:
+            continue  # this run did not measure it again
+        draw_card(found, whole[label]).save(pictures / f"{label}.png", optimize=True)
         strip = draw_strip(found["nad"])
         strip.save(thumbnails / f"{label}.webp", "WEBP", lossless=True)
     draw_comparisons(whole)
@@ -280,7 +319,7 @@ def main(arguments: list[str]) -> None:
     """Keep what a run folder holds, if one is named; write every page."""
     path = ATLAS / "measured.json"
     if arguments:
-        measured = collect(Path(arguments[0]))
+        measured = collect(Path(arguments[0]), json.loads(path.read_text()))
         path.write_text(json.dumps(measured, separators=(",", ":")) + "\n")
         draw_all(Path(arguments[0]), with_cards(measured))
     written = pages(json.loads(path.read_text()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import penchant
-from atlas_findings import quantities_of
+from atlas_findings import probe_of, quantities_of
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from penchant_numerics.pictures import pictures
@@ -23,11 +23,12 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5)  # shares
 ROUNDING = 1e-6  # of the largest eigenvalue, in single precision
 
 
-def draw_card(found: dict[str, penchant.Result]) -> Image.Image:
+def draw_card(found: dict[str, penchant.Result], entry: dict[str, Any]) -> Image.Image:
     """NADs in pixels and in Fourier space, shares of frequencies, spectra.
 
     Args:
         found: Results by probe; those that failed are left out of the picture.
+        entry: The numbers of the architecture, with its spectra.
 
     Returns:
         The picture.
@@ -43,8 +44,9 @@ def draw_card(found: dict[str, penchant.Result]) -> Image.Image:
     else:
         shares.set_axis_off()
     for panel, (probe, title) in zip(panels, TITLES.items(), strict=True):
-        if probe in found and found[probe].status == "done":
-            _draw_spectrum(panel, found[probe], title)
+        spectra = entry[probe_of(entry, probe)].get("spectra")
+        if spectra:
+            _draw_spectrum(panel, spectra, title)
         else:
             panel.set_axis_off()
     return _as_image(figure)
@@ -86,8 +88,8 @@ def _draw_shares(axes: Axes, shares: np.ndarray, side: int) -> None:
     bar.ax.set_yticklabels(["1/10", "equal", "10"], fontsize=7)
 
 
-def _draw_spectrum(axes: Axes, result: penchant.Result, title: str) -> None:
-    arrays = result.arrays
+def _draw_spectrum(axes: Axes, spectra: dict[str, list[float]], title: str) -> None:
+    arrays = {name: np.array(values) for name, values in spectra.items()}
     values = arrays["eigenvalues"]
     pictures.spectrum(
         np.where(values > ROUNDING * values.max(), values, np.nan),

@@ -37,6 +37,12 @@ KINDS = {
 }
 # Code and formulas, which may go over a line break.
 _VERBATIM = re.compile(r"(`[^`]*`|\$[^$]+\$)")
+# Where the first picture shows a special case: the run and figure that stand for the probe.
+PICTURED = {
+    "curvature-proxies": ("cs-proxies", "errors"),
+    "geometry-training": ("gih-training", "correlations"),
+    "hessian-spectrum": ("cs-hessian", "spectra"),
+}
 TEMPLATE = "penchant-example"  # a template for authors
 GENERATED = "<!-- Written by docs/make/catalogue.py from the declaration: do not edit. -->"
 
@@ -265,8 +271,7 @@ def _architecture_picture(cls: type) -> list[str]:
 
 def _gallery_picture(probes: set[str]) -> list[str]:
     """The first picture of the gallery that one of these probes made."""
-    for run, job in _gallery_jobs(probes):
-        picture = job["pictures"][0]
+    for run, job, picture in _gallery_pictures(probes):
         lines = _shown(job["probe"], f"../gallery/pictures/{picture['file']}", picture["caption"])
         return [*lines, "", f"```console\n$ {run['command']}\n```"]
     return []
@@ -284,8 +289,8 @@ def _thumbnail(probe: str) -> str:
 
 def _gallery_file(probe: str) -> Path | None:
     """The file of its first picture in the gallery."""
-    for _, job in _gallery_jobs({probe}):
-        return DOCS / "gallery/pictures" / job["pictures"][0]["file"]
+    for _, _, picture in _gallery_pictures({probe}):
+        return DOCS / "gallery/pictures" / picture["file"]
     return None
 
 
@@ -306,13 +311,20 @@ def cut_thumbnails() -> None:
             (folder / f"{name}.svg").write_text(small)
 
 
-def _gallery_jobs(probes: set[str]) -> Iterator[tuple[Any, Any]]:
+def _gallery_pictures(probes: set[str]) -> Iterator[tuple[Any, Any, Any]]:
+    """Runs, jobs and pictures of these probes, those that stand for them first."""
     path = DOCS / "gallery/measured.json"
     measured = json.loads(path.read_text()) if path.is_file() else {}
-    for run in measured.values():
+    found = []
+    for name, run in measured.items():
         for job in run["jobs"]:
-            if job["probe"] in probes and job["pictures"]:
-                yield run, job
+            if job["probe"] in probes:
+                chosen = PICTURED.get(job["probe"])
+                found += [
+                    ((name, each["figure"]) != chosen, run, job, each) for each in job["pictures"]
+                ]
+    for _, run, job, picture in sorted(found, key=lambda each: each[0]):
+        yield run, job, picture
 
 
 def _options(cls: type) -> list[str]:

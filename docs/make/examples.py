@@ -58,12 +58,13 @@ def _page(name: str, cites: list[str], rows: list[str]) -> str:
     lines = [GENERATED, f"# {name}", "", *cites, ""]
     lines += [
         f"`penchant run examples/{name}/FILE --quick` runs an experiment at reduced scale, and",
-        f"`penchant run examples/{name}/FILE` at published scale. *Reduced scale* is the CPU time",
-        "of one core for the runs of the [gallery](../../docs/gallery/index.md). *Published scale*",
-        "lists the networks and data, and the hardware they need. All datasets except `digits` are",
-        "read from the folder in `PENCHANT_DATA`.",
+        f"`penchant run examples/{name}/FILE` at published scale. *Gallery* is the CPU time of one",
+        "core that the [gallery](../../docs/gallery/index.md) took for the figure, by commands of",
+        "its own; `--dry-run` says how long a file takes here, with or without `--quick`.",
+        "*Published scale* lists the networks and data, and the hardware they need. All datasets",
+        "except `digits` are read from the folder in `PENCHANT_DATA`.",
         "",
-        "| file | figure | expected result | reduced scale | published scale |",
+        "| file | figure | expected result | gallery | published scale |",
         "|---|---|---|---|---|",
         *rows,
     ]

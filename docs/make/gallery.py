@@ -17,6 +17,7 @@ from typing import Any
 from gather import gathered
 from penchant.results.differences import z_text
 from penchant_numerics.statistics import rounded
+from PIL import Image
 from verdicts import (
     CONTRADICTED,
     NOT_FEASIBLE,
@@ -55,10 +56,10 @@ MEANINGS = """\
 A test compares numbers of the run. *Above* and *below* are significant differences: two-sided 1 %
 level, by Student's t with the degrees of freedom of the standard error, or by the p-value that the
 number carries; where a test names a distance, by that much, significantly so where an error is
-known. *Near*: closer than the named distance, at the 1 % level; *not above*, for
+known. *Near* means closer than the named distance, at the 1 % level; *not above*, for
 bounds, is refuted by a significant excess. Numbers of several seeds are pooled, and compared seed
-by seed. z is the difference in standard errors; with few repetitions, the
-normal deviate with the same p-value. A control is the same command with one thing taken away, such
+by seed. z is the p-value as a normal score; with many repetitions that is the difference in
+standard errors. A control is the same command with one thing taken away, such
 as the training, or another network in the same place; the same tests are computed from its
 numbers. A *premise* is a test that the experiment worked, which a control may pass. Verdicts are
 computed from the numbers; where a picture was judged by eye, the entry says so. Where a command
@@ -201,12 +202,19 @@ def _wall(entries: list[dict[str, Any]], measured: Any) -> list[str]:
     found: dict[str, list[str]] = {}
     for entry in entries:
         picture = _thumbnail(entry, measured)
-        if picture and entry["verdict"] == REPRODUCED:
+        if picture and entry["verdict"] == REPRODUCED and not _is_strip(picture):
             small = picture.replace("width=120", "width=150")
             link = f"[{small}]({entry['paper']}.md#{_anchor(entry)})"
             found.setdefault(entry["paper"], []).append(link)
     shown = [link for own in found.values() for link in own[:OF_EACH_PAPER]]
-    return [" ".join(shown)]
+    return ['<div class="wall" markdown>', "", " ".join(shown), "", "</div>"]
+
+
+def _is_strip(picture: str) -> bool:
+    """Has it many panels side by side? They cannot be told apart in a cell of the wall."""
+    file = picture.partition("(")[2].partition(")")[0]
+    with Image.open(GALLERY / file) as image:
+        return bool(image.width > 2 * image.height)
 
 
 def _row(entry: dict[str, Any], measured: Any) -> str:

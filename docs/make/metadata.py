@@ -124,7 +124,8 @@ def _registry(readme: str, repository: str) -> str:
         return words
 
     if not repository:
-        readme = re.sub(r"(?m)^!\[.*\n\n", "", readme)  # a picture is nothing without its address
+        # A picture is nothing without its address, nor are the words below it.
+        readme = re.sub(r"(?m)^!\[.*\n\n(\*(?!\*)[^*]+\*\n\n)?", "", readme)
     return LINK.sub(link, readme)
 
 

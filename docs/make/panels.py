@@ -90,8 +90,14 @@ def cut(path: Path) -> Image.Image:
         next_row = following[0][0]
         own = [band for band in below[:1] if band[0] - last[1] < next_row - band[1]]
     end = max([last[1], *(band[1] for band in own)])
-    rows = (rows[0] + panels[0][0], rows[0] + end)
-    rows, columns = _trimmed(ink, rows, columns)
+    # Rows of one scale have its numbers below the last of them.
+    scale = (
+        [band for band in bands if band[0] >= panels[-1][1]][:2] if following and not own else []
+    )
+    kept = [(panels[0][0], end), *((start - MARGIN, stop) for start, stop in scale)]
+    lines = np.concatenate([np.arange(rows[0] + start, rows[0] + stop) for start, stop in kept])
+    picture, ink = Image.fromarray(np.asarray(picture)[lines]), ink[lines]
+    rows, columns = _trimmed(ink, (0, len(ink)), columns)
     # Columns as far as the thumbnail's form allows, but at least one.
     shape = SIZE[0] / SIZE[1] * 1.1
     if columns[1] - columns[0] > shape * (rows[1] - rows[0]):
@@ -103,8 +109,9 @@ def cut(path: Path) -> Image.Image:
         if fitting:
             columns = (columns[0], columns[0] + fitting[-1])
     rows, columns = _trimmed(ink, rows, columns)
-    edges = (columns[0] - MARGIN, rows[0] - MARGIN, columns[1] + MARGIN, rows[1] + MARGIN)
-    thumbnail = picture.crop((max(edges[0], 0), max(edges[1], 0), *edges[2:]))
+    left, top = max(columns[0] - MARGIN, 0), max(rows[0] - MARGIN, 0)
+    right, bottom = columns[1] + MARGIN, rows[1] + MARGIN
+    thumbnail = picture.crop((left, top, min(right, picture.width), min(bottom, picture.height)))
     thumbnail.thumbnail(SIZE)
     return thumbnail
 

@@ -63,13 +63,25 @@ def test_pictures_are_there_and_of_modest_size(atlas, measured):
     assert sum(sizes) < LARGEST
 
 
+def test_the_best_known_have_a_hundred_networks_and_say_so(atlas, measured):
+    experiment = tomllib.loads((ROOT / "examples/atlas.toml").read_text())
+    for probe, more in atlas.MORE_NETWORKS.items():
+        (entry,) = [each for each in experiment["probes"] if each.get("label") == more]
+        assert (entry["name"], entry["networks"]) == (probe, 100)
+        assert len(entry["architectures"]) == 12
+    index = atlas.pages(measured)["index.md"].splitlines()
+    for label in atlas.with_cards(measured):
+        count = "100" if label in experiment["probes"][-1]["architectures"] else "24, 16"
+        row = next(line for line in index if f">{label}<" in line)
+        assert f">{count}</td>" in row, label
+
+
 def test_findings_follow_from_the_numbers(atlas, measured):
     """Numbers that are moved move the sentences; those that are not stay."""
     whole = atlas.with_cards(measured)
     before = atlas.findings(whole)
     assert len(before) == 3
-    share = whole["mlp"]["average-geometry"]["quantities"]["low-frequencies"]
-    share["value"] = 0.9
+    atlas.quantities_of(whole, "average-geometry", "low-frequencies")["mlp"]["value"] = 0.9
     after = atlas.findings(whole)
     assert "mlp (0.9" in after[0]
     assert "mlp (0.9" not in before[0]

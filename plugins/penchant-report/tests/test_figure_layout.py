@@ -37,6 +37,13 @@ def test_axes_without_room_are_found():
     assert kinds(figure) == {"small"}
 
 
+def test_an_arrangement_without_any_room_is_a_fault_and_no_warning():
+    figure = panels(9, 1, size=(3, 0.8))
+    compute_layout(figure)
+    assert [fault.kind for fault in faults(figure)] == ["small"] * 9
+    assert not faults(resized(panels(2, 1, size=(3, 1.6)), "column"))
+
+
 def test_texts_over_each_other_are_found():
     figure = Figure(figsize=(4, 3))
     axes = figure.subplots()

@@ -130,7 +130,7 @@ class CurvatureProxies(penchant.Probe):
     does not depend on the norm. If the exact matrix of a layer does not fit into memory, proxies
     are measured without it and comparisons are missing.
 
-    Of sequences with a label at every position, `per_class` is their number altogether, CFAC and
+    For sequences with a label at every position, `per_class` counts all sequences, CFAC and
     cosines of classes are left out, and errors of proxies have a standard error over sequences;
     beyond 1,000 positions x classes the matrices use labels that the network samples.
 

@@ -6,6 +6,7 @@ Everything is measured on the figure as it is drawn, in inches, not guessed from
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 LEAST = 0.6  # inches, of the sides of axes
 PICTURE = 0.5  # of those that hold a picture, which has no numbers beside it
+COLLAPSED = "constrained_layout not applied"  # what matplotlib warns of where axes have no room
 TOUCHING = 0.012  # inches, by which boxes of neighbouring texts may overlap: they have a margin
 
 
@@ -40,16 +42,23 @@ def faults(figure: Figure) -> list[Fault]:
         Texts outside of the figure, axes with a side under 0.6 inch (pictures: 0.5), and pairs of
         texts that overlap.
     """
-    figure.draw_without_rendering()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", COLLAPSED)
+        try:
+            figure.draw_without_rendering()
+        except UserWarning:
+            return [Fault("small", "axes without any room") for _ in figure.axes]
     shown = [(text, box) for text in texts(figure) if (box := box_of(text)) is not None]
     return [*_outside(figure, shown), *_small(figure), *_overlapping(figure, shown)]
 
 
 def compute_layout(figure: Figure) -> None:
-    """Lay a figure out, without the time of drawing it."""
+    """Lay a figure out, without the time of drawing it; where it has no room, nothing moves."""
     engine = figure.get_layout_engine()
     if engine is not None:
-        engine.execute(figure)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", COLLAPSED)
+            engine.execute(figure)
 
 
 def texts(figure: Figure) -> list[Text]:

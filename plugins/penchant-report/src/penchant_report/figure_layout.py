@@ -62,7 +62,8 @@ def lay_out(figure: Figure, width: float) -> Figure:
             if not found:
                 return figure
             tried.append((len(found), -beside, height))
-            if height == TALLEST or len(found) >= fewest:
+            has_room = all(fault.kind != "small" for fault in found)
+            if height == TALLEST or (has_room and len(found) >= fewest):
                 break  # more height does not help
             fewest = len(found)
             height = min(TALLEST, height * TALLER)

@@ -20,7 +20,7 @@ class RepresentationSimilarity(penchant.Probe):
     initialisation.
 
     Corresponding layers are those of the same depth; in one network, neighbours. The second network
-    is trained by the same recipe on the same data. Of sequences with a label at every position,
+    is trained by the same recipe on the same data. For sequences with a label at every position,
     positions whose label is -100 are left out, and errors are over sequences; where these are other
     positions in other sequences, as in padded text, `positions = "mean"` is needed.
 

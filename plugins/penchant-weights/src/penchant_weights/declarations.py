@@ -10,8 +10,8 @@ import penchant
 class WeightSpectra(penchant.Probe):
     """Singular values of the weights of every layer, compared with random matrices.
 
-    Of a file on disk (safetensors with shards and index, torch files), read one tensor at a time;
-    or of an architecture: trained if a dataset is given, else at initialisation. Eigenvalues
+    The weights are those of a file (safetensors with shards and index, torch files), which is read
+    one tensor at a time, or of an architecture, trained if a dataset is given. Eigenvalues
     sigma^2 / N are compared with the law of Marchenko and Pastur for entries of this variance, and
     with the spectrum of the same entries in random order, which is the null of every number. The
     tail exponent has a window, a standard error by bootstrap, and is refused where an exponential

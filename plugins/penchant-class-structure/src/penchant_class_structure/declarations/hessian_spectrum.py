@@ -83,7 +83,7 @@ class HessianSpectrum(penchant.Probe):
     Chebyshev, Markov and Stieltjes. The tail is fitted in the range that the steps resolve, in at
     least six bins over one decade; an exponential fit is given for comparison.
 
-    Of sequences with a loss at every position the mean is over positions and errors are over
+    For sequences with a loss at every position, the mean is over positions and errors are over
     sequences; beyond 1,000 positions x classes the trace of G uses labels that the network samples.
 
     `parameters` names modules, whose diagonal blocks have a trace, leading eigenvalues and a

@@ -39,10 +39,10 @@ class AverageGeometry(penchant.Probe):
     The mean is over fresh networks and over inputs: normal ones, zero, or those of a dataset
     (options of the estimator). Null: gradients with the same norms in random directions.
 
-    Of a trained network of your own it is E_x[g g^T] over samples of its dataset, g the gradient of
-    the output, of the difference of two logits, or of the logit of the sample's class; standard
-    errors are over samples. Nulls are then gradients with their pixels in random order, and with
-    the phases of their waves in random order, which keeps the amplitude at every frequency.
+    For a trained network of your own it is E_x[g g^T] over samples of its dataset; g is the
+    gradient of the output, of the difference of two logits, or of the logit of the sample's class.
+    Standard errors are over samples. Nulls are then gradients with their pixels in random order,
+    and with the phases of their waves in random order, which keeps amplitudes of frequencies.
 
     Reference: Geometric Inductive Biases of Deep Networks, definition 2.1 and figure 9.
     """

@@ -33,7 +33,7 @@ class CriticalSharpness(penchant.Probe):
     it says more about the largest eigenvalue during a training than at its start. Where the loss is
     far from quadratic over the critical distance the two differ. A rise between two points that
     were tried is not seen. Updates that do not lower the loss have no critical sharpness, and
-    random directions hardly lower it: they need double precision. Of networks with batch-norm, the
+    random directions hardly lower it: they need double precision. For networks with batch-norm, the
     loss with running statistics is not that of the training (`batch_norm`). States of one training
     follow each other: errors of `rank-correlation` and `sharpening` count them as repetitions.
 

@@ -15,14 +15,14 @@ class LearningCoefficient(penchant.Probe):
     d / 2, which is the null and an upper bound; degenerate directions make it smaller. Without
     `batch` every gradient is over all samples and steps are accepted or refused (Metropolis), so
     that the step size, which is chosen automatically, does not affect the result. With `batch` it
-    is SGLD, which needs a `step_size`. Of sequences with a label at every position, n counts
+    is SGLD, which needs a `step_size`. For sequences with a label at every position, n counts
     sequences and L_n is the mean over positions.
 
-    `localised-coefficient` is this number at this n and localisation, with the error of the chains:
-    compare networks by it, with the same samples and localisation. `learning-coefficient` is the
-    limit of large n: the distance lies between 0 and what a pole of multiplicity up to 3 leaves
-    with the `temperature-slope` that was measured; the middle is given, with both ends one standard
-    error away; it is missing where the slope is above a fifth of the value.
+    `localised-coefficient` is this number at this n and localisation, with the error of the chains.
+    Compare networks by it, with the same samples and localisation. `learning-coefficient` is the
+    limit of large n. How far the limit is away follows from the measured `temperature-slope`, up to
+    a multiplicity of 3 of the pole. The middle of that range is given, and its ends are one
+    standard error away. It is missing where the slope is above a fifth of the value.
 
     There is no number, and a warning says why, where chains disagree (split R-hat above 1.1, fewer
     than 5 effective samples each), diverge, find a lower loss than the network's, are farther away
@@ -32,11 +32,6 @@ class LearningCoefficient(penchant.Probe):
     `parameters` names modules: each has the coefficient of the same loss as a function of its
     parameters alone, at the last state. What modules do together is in none of them, so they do
     not add up to the whole.
-
-    When not to trust it: the network is not at a minimum of the training loss; `temperature-slope`
-    is far from 0, so that the number is about this n and localisation rather than about the
-    network; few samples. Chains begin at the network, so that a region none of them has reached is
-    not noticed.
 
     Reference: Lau et al., The Local Learning Coefficient, arXiv 2308.12108; Watanabe, WBIC, JMLR
     2013.

@@ -21,7 +21,7 @@ class LossPlane(penchant.Probe):
     filters have the norms of its filters, and leading eigenvectors of the Hessian, each as far as
     the quadratic model predicts a rise of `rise`; both also as planes. Beside every curve stands
     the quadratic model, from gradient and Hessian at the last network. Errors are over samples,
-    and paired where losses are compared. Of sequences with a label at every position, losses and
+    and paired where losses are compared. For sequences with a label at every position, losses and
     accuracies are means over positions, errors are over sequences.
 
     The barrier is the largest excess of the loss over the straight line between its ends, at the

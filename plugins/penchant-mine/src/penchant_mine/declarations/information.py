@@ -23,8 +23,8 @@ class MutualInformation(penchant.Probe):
     the input, so their mutual information is infinite unless noise is added (`noise_std`). With an
     architecture, `eval_steps` measures the information during training. Several estimators can be
     compared. The null is the estimate for shuffled pairs. All samples are used unless `samples` is
-    set. Of a sequence with a label at every position one random position is taken, so that pairs
-    are independent. `x` and `z` are arrays in place of a dataset.
+    set. From a sequence with a label at every position, one random position is taken, so that
+    pairs are independent. `x` and `z` are arrays in place of a dataset.
 
     Reference: Belghazi et al., "Mutual Information Neural Estimation", ICML 2018.
 

@@ -74,7 +74,9 @@ def _column(result: penchant.Result, above: Axes, below: Axes, own: np.ndarray) 
     truth = result.arrays["truth"][own]
     # Curves go from left to right, whatever the order of the grid.
     order = np.argsort(grid)
-    above.plot(grid[order], truth[order], color="black", linewidth=1.2, label="truth")
+    # Wide and below the estimates: it is seen where they lie on it, and where there is one point.
+    (line,) = above.plot(grid[order], truth[order], "_-", color="0.75", zorder=1, label="truth")
+    line.set(linewidth=4, markersize=14, markeredgewidth=4)
     for number, label in enumerate(labels_in(result)):
         # Two standard errors, in both panels.
         values = result.arrays[f"estimate-{label}"][own]

@@ -86,14 +86,13 @@ class FrequencyLearning(_OfOwn):
 
     A network of your own, or the states of its training (`weights`), is measured as it is: a
     function on $\mathbb{R}^d$ along lines, in planes or on a grid of yours, with one output or
-    several, against its target where you give one, else against its last state. Frequencies are
-    then cycles along the domain; of planes, bands of their length.
+    several. It is compared with its target if you give one, else with its last state. Frequencies
+    are then cycles along the domain, or, in planes, bands of their length.
 
-    When not to trust it: a target that is much weaker in some frequencies makes their shares
-    uncertain, and a training is one sample: its order of frequencies has the error of a
-    correlation of as many frequencies, not over trainings. With Hann's window neighbouring
-    frequencies mix. Functions that are faster than the points resolve are warned of. A share says
-    nothing about waves that the target lacks.
+    The shares of frequencies in which the target is weak are uncertain. One training is one sample:
+    its rank correlation has the error of a correlation over frequencies, not over trainings. With
+    Hann's window neighbouring frequencies mix. The probe warns of functions that vary faster than
+    the points resolve. A share says nothing about waves that the target lacks.
 
     Reference: Rahaman et al., On the Spectral Bias of Neural Networks, ICML 2019, experiments 1, 5.
     """

@@ -28,7 +28,7 @@ class TangentTraining(penchant.Probe):
     are computed in double precision on the CPU, because centring cancels most of the kernel of a
     deep network.
     Along your own trajectory, `trainings` disjoint batches are measured, and standard errors are
-    over these. Of sequences with a label at every position, the kernel is that of the gradients of
+    over these. For sequences with a label at every position, the kernel is that of the gradients of
     each sequence's loss, its alignment is with these losses, and accuracies are over positions.
 
     Reference: Baratin et al., "Implicit Regularization via Neural Feature Alignment", AISTATS 2021,

@@ -104,7 +104,7 @@ def _refuse_empty(layers: _Layers, options: WeightSpectra) -> None:
             f"the weights and their base {options.base!r} must differ, found the same in both"
         )
     raise penchant.Error(
-        f"expected a tensor with two axes of at least {options.smallest}, found none"
+        f"found no tensor with two axes of at least {options.smallest} (option smallest)"
     )
 
 
