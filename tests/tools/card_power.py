@@ -212,7 +212,7 @@ def _trained(network: str, file: Path) -> dict[str, Any]:
             outputs = made(batch.inputs).flatten(0, -2)
             loss = nn.functional.cross_entropy(outputs, batch.labels.flatten())
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
         torch.save(made.state_dict(), file)
     stored: dict[str, Any] = torch.load(file, weights_only=True)
