@@ -12,11 +12,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
+from penchant_card import budgets
+from penchant_card import card as maker
 from penchant_card.budgets import Costs, fitting
 from penchant_card.fresh import initialised
 from penchant_card.model_index import model_index
 from penchant_card.network_facts import checksum, parameters
 from penchant_card.plans import last_layer
+from penchant_tools.timing import Estimate
 from torch import nn
 
 
@@ -115,6 +118,25 @@ def test_a_network_that_nothing_takes_says_what_would_work():
 def test_minutes_too_few_for_any_probe_say_how_many_would_do(tmp_path):
     with pytest.raises(penchant.Error, match=r"0\.001 minutes are too few .* at least \d"):
         penchant.card("perceptron", minutes=0.001, out=tmp_path / "run", progress=False, shape=(8,))
+
+
+def test_a_probe_that_overruns_is_ended_and_named(tmp_path, monkeypatch):
+    """Forecasts of nothing, and little time for each: what does not end in it is named."""
+    own = {"data": samples(), "seeds": 1, "progress": False}
+    monkeypatch.setattr(
+        budgets, "estimated", lambda job, *rest: Estimate(0.0, ended=job.probe.label != "nad")
+    )
+    monkeypatch.setattr(
+        maker, "allowed", lambda *rest: 0.01 if rest[2] in (10, 9) else budgets.allowed(*rest)
+    )
+    found = penchant.card(network(), minutes=5, out=tmp_path / "run", **own)
+    reasons = {each.probe: each.reason for each in found.left_out}
+    ended = [name for name, reason in reasons.items() if reason.startswith("it was ended after")]
+    assert len(ended) == 2, reasons
+    assert {number.probe for row in found.rows for number in row.numbers}.isdisjoint(ended)
+    # What was ended is no failure: the same command with more minutes goes on with it.
+    statuses = {job["labels"]["probe"]: job["status"] for job in found.run.jobs}
+    assert all(statuses[name] == "pending" for name in ended)
 
 
 def test_what_is_wrong_is_named_before_anything_runs(tmp_path):

@@ -165,8 +165,8 @@ def costs(experiment: Experiment, jobs: Sequence[Job], clock: Clock) -> Costs:
 
 def _computed() -> float:
     """Seconds of the processor that this process and its children have used."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
 
 
 def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:
