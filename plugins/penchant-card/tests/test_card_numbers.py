@@ -115,10 +115,10 @@ def test_a_clock_of_several_workers_is_that_on_the_wall():
         time.sleep(20)
 
 
-def test_a_probe_may_take_thrice_its_forecast_or_its_share():
-    assert allowed(10.0, 200.0, 4) == 50.0  # a share of what is left
-    assert allowed(30.0, 200.0, 4) == 90.0
-    assert allowed(90.0, 100.0, 4) == 100.0  # never more than is left
+def test_a_probe_may_take_thrice_its_forecast_or_a_third_of_what_is_left():
+    assert allowed(10.0, 210.0) == 70.0  # a share of what is left
+    assert allowed(30.0, 210.0) == 90.0
+    assert allowed(90.0, 100.0) == 100.0  # never more than is left
 
 
 def test_what_is_typed_names_a_component_a_model_or_ones_own(tmp_path):

@@ -32,6 +32,7 @@ SHARE = 0.15  # of the minutes that may be used for timing
 WRITING = 0.15  # of the minutes, for the report and the pages at the end
 LONGEST_WRITING = 10.0  # seconds
 OVERRUN = 3.0  # times its forecast that a probe may take
+THIRD = 3.0  # of what is left, which it may take in any case
 
 
 class OutOfMinutesError(KeyboardInterrupt):
@@ -195,10 +196,10 @@ def fitting(
     return chosen
 
 
-def allowed(forecast: float, left: float, probes: int) -> float:
-    """Seconds after which a probe is ended: thrice its forecast, or its share of what is left.
+def allowed(forecast: float, left: float) -> float:
+    """Seconds after which a probe is ended: thrice its forecast, or a third of what is left.
 
-    >>> allowed(10.0, 200.0, 4), allowed(1.0, 20.0, 4), allowed(10.0, 20.0, 4)
-    (50.0, 5.0, 20.0)
+    >>> allowed(10.0, 200.0), allowed(1.0, 21.0), allowed(10.0, 20.0)
+    (66.66666666666667, 7.0, 20.0)
     """
-    return min(left, max(OVERRUN * forecast, left / probes))
+    return min(left, max(OVERRUN * forecast, left / THIRD))

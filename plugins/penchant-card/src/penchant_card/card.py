@@ -232,13 +232,14 @@ class _Maker:
             if left <= 0 or forecast > left:
                 continue
             began = self.clock.used
-            limit = allowed(forecast, left, len(waiting) - number)
+            limit = allowed(forecast, left)
             try:
                 with self.clock.ending_after(limit):
                     self._run(self.plan.experiment, self.folder, [job.id])
             except OutOfMinutesError:
-                foreseen = f", {duration(forecast)} were foreseen" if forecast else ""
-                self.ended[probe] = f"it was ended after {duration(limit)}{foreseen}"
+                about = "more than" if probe in found.least else "about"
+                foreseen = f"{about} {duration(forecast)} were foreseen"
+                self.ended[probe] = f"it was ended after {duration(limit)}; {foreseen}"
             found = found.with_measured({probe: 60 * (self.clock.used - began)})
         return found
 
