@@ -136,3 +136,15 @@ def test_what_was_chosen_stays_chosen(monkeypatch):
     assert "default" not in of_ones_own(samples=60, lanczos_steps=8, iterations=2).conventions
     few = of_ones_own(samples=1500, lanczos_steps=8, iterations=2, matrices=("hessian",))
     assert few.conventions["default samples"].startswith("1000 of 1,200")
+
+
+@pytest.mark.parametrize("probe", ["neural-collapse", "layer-structure"])
+def test_of_samples_of_ones_own_about_a_thousand_are_measured(probe):
+    data = torch.randn(2500, 20), torch.arange(2500) % 10
+
+    def found(**options):
+        torch.manual_seed(0)
+        return penchant.measure(probe, architecture=Wide(), dataset=data, **options).conventions
+
+    assert found()["default samples"].startswith("1,000 of 2,000, chosen by the seed")
+    assert "default samples" not in found(per_class=20)

@@ -9,14 +9,12 @@ from typing import Any
 
 import attrs
 import penchant
-import torch
-from penchant_numerics.data import Samples
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.hessian_spectrum.work_ahead import forward_operations, work_ahead
+from penchant_class_structure.shared.own_samples import MOST_SAMPLES
 
 LONGEST = 120.0  # seconds of one core
-MOST_SAMPLES = 1000
 FEWEST_SAMPLES = 100
 CHEAP = {
     "split": "train",
@@ -82,11 +80,3 @@ def _cheaper(options: HessianSpectrum) -> dict[str, Any]:
     usual = {field.name: field.default for field in attrs.fields(HessianSpectrum)}
     usual |= HessianSpectrum.presets["quick"]
     return {name: value for name, value in CHEAP.items() if getattr(options, name) == usual[name]}
-
-
-def some_of(samples: Samples, count: int | None, context: penchant.Context) -> Samples:
-    """So many samples, chosen by the seed, in their order; None: all of them."""
-    if count is None or count >= len(samples.labels):
-        return samples
-    order = torch.randperm(len(samples.labels), generator=context.generator("samples"))
-    return samples.select(order[:count].sort().values.to(samples.labels.device))

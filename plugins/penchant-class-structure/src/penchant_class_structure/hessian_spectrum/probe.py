@@ -40,7 +40,7 @@ from penchant_numerics.linear_algebra.spectral_density import spectral_density
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
-from penchant_class_structure.hessian_spectrum.affordable import affordable, some_of
+from penchant_class_structure.hessian_spectrum.affordable import affordable
 from penchant_class_structure.hessian_spectrum.negative_mass import negative_mass
 from penchant_class_structure.hessian_spectrum.residual_tail import HIGH, LOW, residual_tail
 from penchant_class_structure.hessian_spectrum.work_ahead import (
@@ -60,6 +60,7 @@ from penchant_class_structure.shared.measured_network import (
     stderr_of,
 )
 from penchant_class_structure.shared.multi_device import multi_device, neighbours
+from penchant_class_structure.shared.own_samples import some_of
 from penchant_class_structure.shared.spectra_by_module import (
     Blocks,
     Trace,
@@ -113,10 +114,9 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     splits = {"": options.split}
     if options.split == "both":
         splits = {"": "train", "test-": "test"}
-    chosen_of = {
-        split: some_of(_samples(split, options, context), count, context)
-        for split in splits.values()
-    }
+    chosen_of = {split: _samples(split, options, context) for split in splits.values()}
+    if count is not None:
+        chosen_of = {name: some_of(each, count, context) for name, each in chosen_of.items()}
     _say_what_it_takes(list(chosen_of.values()), options, context)
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
