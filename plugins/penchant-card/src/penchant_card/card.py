@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,8 @@ class _Maker:
         reasons = list(dict.fromkeys(not_comparable.values()))
         if reasons:
             self.notes.append(f"Not compared with the atlas: {'; '.join(reasons)}.")
+        if fewer := self._with_fewer_seeds(run):
+            self.notes.append(f"Of fewer seeds, as the minutes went: {', '.join(fewer)}.")
         finished = Card(
             self.folder,
             self._facts(network, data, run),
@@ -361,6 +364,12 @@ class _Maker:
         )
         write_files(finished)
         return finished
+
+    def _with_fewer_seeds(self, run: Run) -> list[str]:
+        """Probes of which some seeds have a result and others have not."""
+        done = Counter(job["labels"]["probe"] for job in run.jobs if job["status"] == "done")
+        every = Counter(job["labels"]["probe"] for job in run.jobs)
+        return [name for name in self.plan.cards if 0 < done[name] < every[name]]
 
     def _not_done(self, run: Run, found: Costs) -> list[LeftOut]:
         """Probes without a result: those that failed, and those that did not fit."""
