@@ -154,6 +154,11 @@ def test_a_folder_of_a_model_is_its_weights_and_its_tokenizer(tmp_path):
     texts.write_text("a")
     data = data_table(texts, plugins, table)
     assert data["tokenizer"] == str(tmp_path) and data["length"] == 32
+    assert "vocabulary" not in data and "task" not in data
+    config = {"architectures": ["BertForMaskedLM"], "vocab_size": 300}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    masked = data_table(texts, plugins, table)
+    assert (masked["task"], masked["vocabulary"]) == ("masked-token", 300)
 
 
 def fixed(shape):

@@ -214,6 +214,8 @@ class _Maker:
         except OutOfMinutesError:
             self.notes.append("The minutes were used before everything that was begun was done.")
         except KeyboardInterrupt as error:
+            if not (self.folder / "run.json").is_file():
+                raise  # nothing was begun
             stopped = error
             self.notes.append("Interrupted: the same command goes on with it.")
         finished = self._card(network, data, found)
