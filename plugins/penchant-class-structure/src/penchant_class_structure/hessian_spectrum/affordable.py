@@ -5,14 +5,18 @@ training samples is measured alone, with fewer products; where that is not enoug
 Nothing depends on how long anything took. `per_class` chooses the whole measurement.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import penchant
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
 from penchant_class_structure.hessian_spectrum.work_ahead import forward_operations, work_ahead
 from penchant_class_structure.shared.own_samples import MOST_SAMPLES
+
+if TYPE_CHECKING:
+    import penchant
 
 LONGEST = 120.0  # seconds of one core
 FEWEST_SAMPLES = 100
