@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from penchant.cli import main
 from penchant_card import budgets
 from penchant_card import card as maker
-from penchant_card.budgets import Costs, fitting
+from penchant_card.budgets import Costs, fitting, in_turn
 from penchant_card.fresh import initialised
 from penchant_card.model_index import model_index
 from penchant_card.network_facts import checksum, parameters
@@ -178,6 +178,14 @@ def test_jobs_are_chosen_in_their_order_as_far_as_the_seconds_go():
     assert [job.id for job in fitting(jobs, costs, 5.0, {})] == ["short"]
     two = Costs(costs.seconds, {}, workers=2)
     assert [job.id for job in fitting(jobs[:2], two, 6.5, {})] == ["long", "short"]
+
+
+def test_probes_of_known_cost_come_first():
+    jobs = [Fake(label) for label in ("unknown", "long", "short")]
+    costs = Costs({"unknown": 1.0, "long": 9.0, "short": 2.0}, {}, 1, frozenset({"unknown"}))
+    assert [job.id for job in in_turn(jobs, costs)] == ["long", "short", "unknown"]
+    # What a job has really taken is known.
+    assert in_turn(jobs, costs.with_measured({"unknown": 3.0})) == jobs
 
 
 def test_a_module_is_initialised_again_layer_by_layer():

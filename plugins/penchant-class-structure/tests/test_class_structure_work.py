@@ -117,7 +117,7 @@ def of_ones_own(samples=300, **options):
 
 def test_a_network_of_ones_own_has_about_a_minute_by_default(monkeypatch):
     """As counted: at a rate at which everything takes long, the Hessian of fewer samples."""
-    monkeypatch.setitem(works.RATES, "cpu", 2e6)
+    monkeypatch.setitem(works.RATES, "cpu", 1e6)
     found = of_ones_own()
     assert "lanczos_steps" in found.conventions["default"]
     assert found.conventions["default samples"].startswith("100 of 240, chosen by the seed")
@@ -128,7 +128,7 @@ def test_a_network_of_ones_own_has_about_a_minute_by_default(monkeypatch):
 
 
 def test_what_was_chosen_stays_chosen(monkeypatch):
-    monkeypatch.setitem(works.RATES, "cpu", 2e6)
+    monkeypatch.setitem(works.RATES, "cpu", 1e6)
     chosen = of_ones_own(matrices=("gauss-newton",), lanczos_steps=8)
     assert "trace-gauss-newton" in chosen.quantities
     assert "matrices" not in chosen.conventions["default"]

@@ -196,6 +196,11 @@ def fitting(
     return chosen
 
 
+def in_turn(jobs: Sequence[Job], found: Costs) -> list[Job]:
+    """Jobs of known cost, then those of which only a lower bound is known: they may take it all."""
+    return sorted(jobs, key=lambda job: job.probe.label in found.least)
+
+
 def allowed(forecast: float, left: float) -> float:
     """Seconds after which a probe is ended: thrice its forecast, or a third of what is left.
 

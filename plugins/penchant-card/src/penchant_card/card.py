@@ -34,6 +34,7 @@ from penchant_card.budgets import (
     clock_for,
     costs,
     fitting,
+    in_turn,
 )
 from penchant_card.fresh import FOLDER, write_fresh
 from penchant_card.listening import MinutesLeft
@@ -226,7 +227,8 @@ class _Maker:
 
     def _begin_each(self, first: Sequence[Job], found: Costs) -> Costs:
         """Run one job of every probe, as far as the minutes go: what is left decides each time."""
-        waiting = [job for job in first if job.probe.label not in found.refused]
+        able = [job for job in first if job.probe.label not in found.refused]
+        waiting = in_turn(able, found)
         for number, job in enumerate(waiting):
             if self._is_done(job):
                 continue
