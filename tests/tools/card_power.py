@@ -123,20 +123,23 @@ def blocks(count: int, folder: Path) -> list[list[Entry]]:
 
 
 def alarms(pairs: int, folder: Path, level: float) -> None:
-    """Print how many pairs of runs of one network fail."""
+    """Print how many pairs of runs of one network fail, at this level and at larger ones."""
     runs = blocks(2 * pairs, folder)
-    failing, compared = 0, set()
-    for one, other in zip(runs[::2], runs[1::2]):
-        found = moved(one, other, level)
-        failing += found.fails
-        compared.add(found.compared)
-        for line in found.lines()[:-1] if found.fails else ():
-            print(line)
-    low, high = stats.binomtest(failing, pairs).proportion_ci(method="wilson")
-    numbers = " or ".join(map(str, sorted(compared)))
-    print(f"{failing} of {pairs} independent pairs fail, {failing / pairs:.1%}", end=" ")
-    print(f"(95 %: {low:.1%} to {high:.1%}), {numbers} numbers each, level {level:g}")
+    disjoint = list(zip(runs[::2], runs[1::2]))
+    neighbours = list(zip(runs, runs[1:]))
+    for chance in (level, 5 * level, 20 * level):
+        failing = [_failing(pairs_of, chance) for pairs_of in (disjoint, neighbours)]
+        low, high = stats.binomtest(failing[0], pairs).proportion_ci(method="wilson")
+        print(
+            f"level {chance:g}: {failing[0]} of {pairs} pairs without a common run fail", end=", "
+        )
+        print(f"{failing[0] / pairs:.1%} (95 %: {low:.1%} to {high:.1%})", end="; ")
+        print(f"{failing[1]} of {len(neighbours)} neighbours, each run in two pairs")
     print(f"{cpu_seconds() / 60:.1f} minutes of CPU in this command")
+
+
+def _failing(pairs: list[tuple[list[Entry], list[Entry]]], level: float) -> int:
+    return sum(moved(one, other, level).fails for one, other in pairs)
 
 
 def moved(before: list[Entry], after: list[Entry], level: float) -> Movement:
