@@ -24,6 +24,7 @@ from penchant_tools.timing import estimated
 
 LONGEST = 5.0  # seconds for which a probe is timed
 SHORTEST = 1.0
+ENDED = 1.1  # times what it was given that a probe has had when it is ended
 BUSIEST = 10.0  # times that the clock may run ahead of the processor while a probe is timed
 # What torch says where this process has taken gradients before: then nothing can be timed in a fork
 # of it. Probes are begun while there are minutes left.
@@ -147,7 +148,8 @@ def costs(experiment: Experiment, jobs: Sequence[Job], clock: Clock) -> Costs:
     began, computed = clock.used, _computed()
     with tempfile.TemporaryDirectory() as folder:
         for name, job in first.items():
-            cost = estimated(job, Path(folder), each * clock.busy)
+            given = each * clock.busy
+            cost = estimated(job, Path(folder), given)
             if NOT_FORKED in cost.error:
                 known[name] = 0.0
                 least.add(name)
@@ -158,6 +160,9 @@ def costs(experiment: Experiment, jobs: Sequence[Job], clock: Clock) -> Costs:
             known[name] = cost.seconds
             if not cost.ended:
                 least.add(name)
+                # All that is known is how long it was given: on a busy machine it computed less.
+                if cost.seconds < ENDED * given:
+                    known[name] = each
     # On a busy machine a second of computing takes longer than a second of the clock.
     slower = max(1.0, 60 * (clock.used - began) / max(_computed() - computed, 0.1))
     slowed = {name: slower * cost for name, cost in known.items()}

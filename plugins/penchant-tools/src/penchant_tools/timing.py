@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import multiprocessing
-import os
 import sys
 import time
 import warnings
@@ -71,7 +70,7 @@ def estimated(job: Job, folder: Path, seconds: float) -> Estimate:
         seconds: After which its process is killed.
 
     Returns:
-        The last estimate that it sent; at least what it has computed.
+        The last estimate that it sent; at least the time that it was given.
     """
     # A fork has everything loaded. CUDA does not survive one, and macOS forbids it.
     forks = sys.platform == "linux" and resolve_device(job.settings.device).type == "cpu"
@@ -80,7 +79,7 @@ def estimated(job: Job, folder: Path, seconds: float) -> Estimate:
     settings = attrs.evolve(job.settings, time_limit=max(seconds - TO_LEAVE, seconds / 2))
     job = attrs.evolve(job, settings=settings)
     process = context.Process(target=_measure, args=(job, folder, sender), daemon=True)
-    began, computed = time.perf_counter(), _seconds_of_children()
+    began = time.perf_counter()
     process.start()
     sender.close()
     estimate = Estimate()
@@ -97,20 +96,7 @@ def estimated(job: Job, folder: Path, seconds: float) -> Estimate:
     # Its process may have been killed by the system, such as where memory ran out.
     died = process.exitcode and spent < seconds
     error = f"its process ended with exit code {process.exitcode}" if died else ""
-    # On a busy machine it has computed for a part of the time.
-    least = _seconds_of_children() - computed if _knows_its_time(job) else spent
-    return attrs.evolve(estimate, seconds=max(estimate.seconds, least), error=error)
-
-
-def _knows_its_time(job: Job) -> bool:
-    """Does the processor's time say what a job takes? That of one thread of a CPU does."""
-    return job.settings.threads == 1 and resolve_device(job.settings.device).type == "cpu"
-
-
-def _seconds_of_children() -> float:
-    """Seconds of the processor that ended children of this process have used."""
-    times = os.times()
-    return times.children_user + times.children_system
+    return attrs.evolve(estimate, seconds=max(estimate.seconds, spent), error=error)
 
 
 def _measure(job: Job, folder: Path, sender: Connection) -> None:
@@ -119,8 +105,9 @@ def _measure(job: Job, folder: Path, sender: Connection) -> None:
 
     limit = job.settings.time_limit or 0.0
     began = time.perf_counter()
-    timed = time.process_time if _knows_its_time(job) else time.perf_counter
-    timer = JobTimer(timed, sender.send)
+    # One thread of a CPU knows its own time, on a busy machine too.
+    alone = job.settings.threads == 1 and resolve_device(job.settings.device).type == "cpu"
+    timer = JobTimer(time.process_time if alone else time.perf_counter, sender.send)
     register_optimizer_step_post_hook(timer.count_step)
     with warnings.catch_warnings(), reporting(_Progress(timer)):
         # Numbers that stand for others may well not be finite.
