@@ -11,7 +11,10 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs/notebooks"
 LEFT = {
     "your-network": ("my-cnn", "eigenvalues.pdf"),
     "trajectory": ("while-it-learns", "checkpoints/step-300.pt"),
+    "card": ("card", "card/card.html"),
 }
+# A card takes its minutes.
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name == "card")) for name in LEFT]
 
 
 # Cells one after the other, in a shell without a kernel; prints the kinds of what they show.
@@ -46,7 +49,7 @@ def check_what_is_left(name, place):
     assert (place / file).is_file()
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_cells_of_the_notebook_run(name, tmp_path, command):
     pytest.importorskip("IPython", reason="IPython is not installed")
     script = tmp_path / "cells.py"

@@ -12,11 +12,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 from penchant.cli import main
-from penchant_card.budgets import Costs, fitting
+from penchant_card import budgets
+from penchant_card import card as maker
+from penchant_card.budgets import Costs, fitting, in_turn
 from penchant_card.fresh import initialised
 from penchant_card.model_index import model_index
 from penchant_card.network_facts import checksum, parameters
 from penchant_card.plans import last_layer
+from penchant_tools.timing import Estimate
 from torch import nn
 
 
@@ -117,6 +120,28 @@ def test_minutes_too_few_for_any_probe_say_how_many_would_do(tmp_path):
         penchant.card("perceptron", minutes=0.001, out=tmp_path / "run", progress=False, shape=(8,))
 
 
+# What is interrupted may have a file open: it is a temporary one, and closed with the object.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_probe_that_overruns_is_ended_and_named(tmp_path, monkeypatch):
+    """Forecasts of nothing, and little time for each: what does not end in it is named."""
+    own = {"data": samples(), "seeds": 1, "progress": False}
+    monkeypatch.setattr(
+        budgets, "estimated", lambda job, *rest: Estimate(0.0, ended=job.probe.label != "nad")
+    )
+    limits = iter((20.0, 0.01, 0.01))  # the second and the third probe are ended at once
+    monkeypatch.setattr(
+        maker, "allowed", lambda *rest: next(limits, None) or budgets.allowed(*rest)
+    )
+    found = penchant.card(network(), minutes=5, out=tmp_path / "run", **own)
+    reasons = {each.probe: each.reason for each in found.left_out}
+    ended = [name for name, reason in reasons.items() if reason.startswith("it was ended after")]
+    assert len(ended) == 2, reasons
+    assert {number.probe for row in found.rows for number in row.numbers}.isdisjoint(ended)
+    # What was ended is no failure: the same command with more minutes goes on with it.
+    statuses = {job["labels"]["probe"]: job["status"] for job in found.run.jobs}
+    assert all(statuses[name] == "pending" for name in ended)
+
+
 def test_what_is_wrong_is_named_before_anything_runs(tmp_path):
     with pytest.raises(penchant.Error, match="minutes must be more than 0, found -1"):
         penchant.card("perceptron", minutes=-1)
@@ -153,6 +178,14 @@ def test_jobs_are_chosen_in_their_order_as_far_as_the_seconds_go():
     assert [job.id for job in fitting(jobs, costs, 5.0, {})] == ["short"]
     two = Costs(costs.seconds, {}, workers=2)
     assert [job.id for job in fitting(jobs[:2], two, 6.5, {})] == ["long", "short"]
+
+
+def test_probes_of_known_cost_come_first():
+    jobs = [Fake(label) for label in ("unknown", "long", "short")]
+    costs = Costs({"unknown": 1.0, "long": 9.0, "short": 2.0}, {}, 1, frozenset({"unknown"}))
+    assert [job.id for job in in_turn(jobs, costs)] == ["long", "short", "unknown"]
+    # What a job has really taken is known.
+    assert in_turn(jobs, costs.with_measured({"unknown": 3.0})) == jobs
 
 
 def test_a_module_is_initialised_again_layer_by_layer():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 
 import attrs
 import numpy as np
@@ -13,8 +14,8 @@ import torch
 from penchant.plugins import discovery
 from penchant.results.quantities import Quantity
 from penchant_card import atlas, budgets
-from penchant_card.budgets import Clock
-from penchant_card.listening import MinutesLeft, OutOfMinutesError
+from penchant_card.budgets import Clock, OutOfMinutesError, allowed, clock_for
+from penchant_card.listening import MinutesLeft
 from penchant_card.plans import plan
 from penchant_card.rows import Number, Row, _decided, _fresh
 from penchant_card.subjects import data_table, network_table
@@ -90,6 +91,36 @@ def test_a_run_stops_when_the_minutes_are_used():
     )
 
 
+def test_minutes_are_of_the_processor():
+    """A clock that is not used does not run; one that is used ends what uses it."""
+    clock = Clock(1.0)
+    time.sleep(0.3)
+    assert clock.used < 0.2 / 60
+    began = time.process_time()
+    with pytest.raises(OutOfMinutesError), clock.ending_after(0.2):
+        while time.process_time() - began < 20:
+            pass
+    assert 0.1 < time.process_time() - began < 10
+    assert clock.used * 60 == pytest.approx(time.process_time() - began, abs=0.3)
+    assert clock.left < 60 - 0.1
+
+
+def test_a_clock_of_several_workers_is_that_on_the_wall():
+    assert clock_for(1.0, device="cpu", workers=None).of_processor
+    assert clock_for(1.0, device="cpu", workers=1).of_processor
+    wall = clock_for(1.0, device="cpu", workers=2)
+    time.sleep(0.2)
+    assert not wall.of_processor and wall.used * 60 >= 0.2
+    with pytest.raises(OutOfMinutesError), wall.ending_after(0.1):
+        time.sleep(20)
+
+
+def test_a_probe_may_take_thrice_its_forecast_or_a_third_of_what_is_left():
+    assert allowed(10.0, 210.0) == 70.0  # a share of what is left
+    assert allowed(30.0, 210.0) == 90.0
+    assert allowed(90.0, 100.0) == 100.0  # never more than is left
+
+
 def test_what_is_typed_names_a_component_a_model_or_ones_own(tmp_path):
     plugins = discovery.load()
     table = network_table("mlp:widths=[8]", plugins)
@@ -123,6 +154,11 @@ def test_a_folder_of_a_model_is_its_weights_and_its_tokenizer(tmp_path):
     texts.write_text("a")
     data = data_table(texts, plugins, table)
     assert data["tokenizer"] == str(tmp_path) and data["length"] == 32
+    assert "vocabulary" not in data and "task" not in data
+    config = {"architectures": ["BertForMaskedLM"], "vocab_size": 300}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    masked = data_table(texts, plugins, table)
+    assert (masked["task"], masked["vocabulary"]) == ("masked-token", 300)
 
 
 def fixed(shape):
@@ -168,7 +204,7 @@ def test_after_a_training_in_this_process_costs_are_lower_bounds(monkeypatch):
     monkeypatch.setattr(
         budgets, "estimated", lambda job, *rest: answers.get(job.probe.label, other)
     )
-    found = budgets.costs(planned.experiment, planned.jobs, 60.0)
-    assert found.least == {"nad"} and found.seconds["nad"] >= budgets.SHORTEST
+    found = budgets.costs(planned.experiment, planned.jobs, Clock(1.0))
+    assert found.least == {"nad"} and found.seconds["nad"] == 0
     assert found.seconds.keys() == {"nad", "average-geometry"}
     assert found.refused["tangent-kernel"] == "found none"

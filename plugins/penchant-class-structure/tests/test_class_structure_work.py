@@ -85,7 +85,66 @@ def test_hours_are_announced_in_the_result_and_at_once(monkeypatch):
     assert not any("hours of" in text for text in measure().warnings)
     monkeypatch.setitem(works.RATES, "cpu", 1.0)
     with pytest.warns(UserWarning, match="at most 47 products with the Hessian and 47 with G, of"):
-        result = measure(iterations=2)
+        result = measure(iterations=2, per_class=1000)
     (said,) = [text for text in result.warnings if "products" in text]
     assert "hours of one CPU core" in said
     assert "`lanczos_steps`" in said
+
+
+def test_hours_that_nobody_asked_for_are_refused(monkeypatch):
+    monkeypatch.setitem(works.RATES, "cpu", 1.0)
+    with pytest.raises(penchant.Error, match=r"hours of one CPU core.* `per_class` says of how"):
+        measure(iterations=2)
+
+
+class Wide(nn.Module):
+    """A network of one's own with 2,000 parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(20, 60), nn.Tanh(), nn.Linear(60, 10))
+
+    def forward(self, inputs):
+        return self.layers(inputs)
+
+
+def of_ones_own(samples=300, **options):
+    torch.manual_seed(0)
+    data = torch.randn(samples, 20), torch.arange(samples) % 10
+    small = {"grid_points": 16, "executor": "serial", **options}
+    return penchant.measure("hessian-spectrum", architecture=Wide(), dataset=data, **small)
+
+
+def test_a_network_of_ones_own_has_about_a_minute_by_default(monkeypatch):
+    """As counted: at a rate at which everything takes long, the Hessian of fewer samples."""
+    monkeypatch.setitem(works.RATES, "cpu", 1e6)
+    found = of_ones_own()
+    assert "lanczos_steps" in found.conventions["default"]
+    assert found.conventions["default samples"].startswith("100 of 240, chosen by the seed")
+    assert not any(name.startswith("test-") for name in found.quantities)
+    assert "trace-gauss-newton" not in found.quantities
+    other = of_ones_own(seed=1).quantities["trace-hessian"].value
+    assert other != found.quantities["trace-hessian"].value
+
+
+def test_what_was_chosen_stays_chosen(monkeypatch):
+    monkeypatch.setitem(works.RATES, "cpu", 1e6)
+    chosen = of_ones_own(matrices=("gauss-newton",), lanczos_steps=8)
+    assert "trace-gauss-newton" in chosen.quantities
+    assert "matrices" not in chosen.conventions["default"]
+    monkeypatch.setitem(works.RATES, "cpu", 5e10)
+    assert "default" not in of_ones_own(samples=60, lanczos_steps=8, iterations=2).conventions
+    few = of_ones_own(samples=1500, lanczos_steps=8, iterations=2, matrices=("hessian",))
+    assert few.conventions["default samples"].startswith("1000 of 1,200")
+
+
+@pytest.mark.parametrize("probe", ["neural-collapse", "layer-structure"])
+def test_of_samples_of_ones_own_about_a_thousand_are_measured(probe):
+    data = torch.randn(2500, 20), torch.arange(2500) % 10
+
+    def found(**options):
+        torch.manual_seed(0)
+        return penchant.measure(probe, architecture=Wide(), dataset=data, **options).conventions
+
+    assert found()["default samples"].startswith("1,000 of 2,000, chosen by the seed")
+    assert "default samples" not in found(per_class=20)

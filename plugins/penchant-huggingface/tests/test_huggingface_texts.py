@@ -225,3 +225,15 @@ def test_what_is_masked_does_not_change_the_measurement(tmp_path, kind):
         leading=1,
     )
     assert result.quantities["loss"].over == "sequences"
+
+
+def test_a_model_may_know_more_tokens_than_the_tokenizer(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("abcdefgh" * 40)
+    options = {"path": str(path), "length": 8, "train": 4, "test": 2}
+    assert loaded(**options).classes == 256
+    assert loaded(**options, vocabulary=300).classes == 300
+    # Without a mask of its own the tokenizer has one token more.
+    assert loaded(**options, task="masked-token").classes == 257
+    with pytest.raises(penchant.Error, match="vocabulary must be at least the tokenizer's 257"):
+        loaded(**options, task="masked-token", vocabulary=256)

@@ -69,6 +69,34 @@ def test_a_quantity_that_moved_is_a_line_with_both_values_and_its_p(tmp_path):
     assert not same.fails and same.lines()[-1].startswith("none of 1 compared number moved")
 
 
+def exact(values, tmp_path):
+    """A run of numbers without errors, such as those of one given network on its samples."""
+    jobs = entries(values)
+    numbers = [Quantity(value, exact=True) for value in values]
+    return Source(
+        tmp_path, [attrs.evolve(job, quantities={"size": n}) for job, n in zip(jobs, numbers)]
+    )
+
+
+def test_the_last_digits_of_an_exact_number_have_not_moved(tmp_path):
+    one = exact([1.0], tmp_path)
+    assert movement(one, exact([1.001], tmp_path)).fails
+    rounded = movement(one, exact([1.00001], tmp_path))
+    assert not rounded.fails and rounded.changed == 0
+
+
+def test_other_numbers_of_the_same_seeds_are_said_where_none_moved(tmp_path):
+    one = source(entries([1.0, 1.1, 0.9, 1.05, 0.95]), tmp_path=tmp_path)
+    shuffled = source(entries([1.1, 1.0, 0.95, 0.9, 1.05]), tmp_path=tmp_path)
+    found = movement(one, shuffled)
+    assert not found.fails and found.changed == 1
+    assert found.lines()[0] == (
+        "not the same: 1 of 1 number of the same seeds differ, none significantly"
+    )
+    elsewhere = source(entries([1.1, 1.0, 0.95, 0.9, 1.05], first=SEEDS), tmp_path=tmp_path)
+    assert movement(one, elsewhere).changed == 0 == movement(one, one).changed
+
+
 def test_holm_is_over_all_quantities_of_all_probes(tmp_path):
     same, moved = [1.0, 1.2, 0.8, 1.1, 0.9], [2.2, 2.6, 1.7, 2.5, 1.9]
     p = stats.ttest_rel(moved, same).pvalue

@@ -1,25 +1,43 @@
-"""What fits into the minutes: one job of every probe is timed in short, then they are chosen."""
+"""What fits into the minutes: every probe is timed in short, and begun while its time is left.
+
+Minutes are of the processor, so that a busy machine gives the same card more slowly. On a GPU, and
+where workers share the jobs, they are minutes of the clock.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
-from penchant.execution.job.devices import default_workers
+from penchant.execution.job.devices import default_workers, resolve_device
+from penchant.execution.queue.limits import raising
 from penchant.experiments.experiment import Experiment
 from penchant.experiments.jobs import Job, serial_reason
 from penchant_tools.timing import estimated
 
 LONGEST = 5.0  # seconds for which a probe is timed
-SHORTEST = 1.5
+SHORTEST = 1.0
+ENDED = 1.1  # times what it was given that a probe has had when it is ended
+BUSIEST = 10.0  # times that the clock may run ahead of the processor while a probe is timed
 # What torch says where this process has taken gradients before: then nothing can be timed in a fork
 # of it. Probes are begun while there are minutes left.
 NOT_FORKED = "Autograd-and-Fork"
 SHARE = 0.15  # of the minutes that may be used for timing
+WRITING = 0.15  # of the minutes, for the report and the pages at the end
+LONGEST_WRITING = 10.0  # seconds
+OVERRUN = 3.0  # times its forecast that a probe may take
+THIRD = 3.0  # of what is left, which it may take in any case
+
+
+class OutOfMinutesError(KeyboardInterrupt):
+    """The minutes are used: the run stops as on Ctrl-C, and what is done stays."""
 
 
 @attrs.frozen
@@ -42,14 +60,80 @@ class Costs:
         """Seconds that jobs take together."""
         return sum(self.seconds.get(job.probe.label, 0.0) for job in jobs) / self.workers
 
+    def with_measured(self, seconds: Mapping[str, float]) -> Costs:
+        """The same with what the jobs of some probes have really taken."""
+        known = {**self.seconds, **seconds}
+        return attrs.evolve(self, seconds=known, least=self.least - seconds.keys())
 
-def costs(experiment: Experiment, jobs: Sequence[Job], seconds: float) -> Costs:
+
+class Clock:
+    """The minutes of a card: how many are used, and how many are left.
+
+    Args:
+        minutes: To use.
+        of_processor: Are they of the processor, this process and its children, or of the clock?
+    """
+
+    def __init__(self, minutes: float, *, of_processor: bool = True) -> None:
+        self.minutes = minutes
+        self.of_processor = of_processor
+        self._began = self._now()
+        self._began_on_the_clock = time.monotonic()
+
+    def _now(self) -> float:
+        return _computed() if self.of_processor else time.monotonic()
+
+    @property
+    def used(self) -> float:
+        """Minutes since the card began."""
+        return (self._now() - self._began) / 60
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left for measuring; 0 where there are none."""
+        writing = min(LONGEST_WRITING, 60 * self.minutes * WRITING)
+        return max(0.0, 60 * (self.minutes - self.used) - writing)
+
+    @property
+    def busy(self) -> float:
+        """How many seconds of the clock one of these minutes' seconds takes."""
+        passed = time.monotonic() - self._began_on_the_clock
+        return min(BUSIEST, max(1.0, passed / max(60 * self.used, 1e-3)))
+
+    def text(self) -> str:
+        """The minutes left, as they are printed."""
+        return f"{max(0.0, self.minutes - self.used):.1f} of {self.minutes:g} minutes left"
+
+    @contextlib.contextmanager
+    def ending_after(self, seconds: float) -> Iterator[None]:
+        """Raise `OutOfMinutesError` in the middle of whatever runs when so many more are used."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        timer, number = signal.ITIMER_REAL, signal.SIGALRM
+        if self.of_processor:
+            timer, number = signal.ITIMER_PROF, signal.SIGPROF
+        with raising(number, OutOfMinutesError("the minutes are used")):
+            signal.setitimer(timer, max(seconds, 1e-3))
+            try:
+                yield
+            finally:
+                signal.setitimer(timer, 0)
+
+
+def clock_for(minutes: float, *, device: str | None, workers: int | None) -> Clock:
+    """The clock of a card: of the processor where one process computes on it."""
+    on_processor = resolve_device(device or "auto").type == "cpu"
+    return Clock(minutes, of_processor=on_processor and not (workers and workers > 1))
+
+
+def costs(experiment: Experiment, jobs: Sequence[Job], clock: Clock) -> Costs:
     """Time one job of every probe.
 
     Args:
         experiment: The card's.
         jobs: All its jobs.
-        seconds: That the card may take.
+        clock: Of the card.
 
     Returns:
         What they cost.
@@ -57,16 +141,17 @@ def costs(experiment: Experiment, jobs: Sequence[Job], seconds: float) -> Costs:
     first: dict[str, Job] = {}
     for job in jobs:
         first.setdefault(job.probe.label, job)
-    each = min(LONGEST, max(SHORTEST, SHARE * seconds / len(first)))
+    each = min(LONGEST, max(SHORTEST, SHARE * clock.left / len(first)))
     known: dict[str, float] = {}
     refused: dict[str, str] = {}
     least: set[str] = set()
-    began, computed = time.monotonic(), _computed()
+    began, computed = clock.used, _computed()
     with tempfile.TemporaryDirectory() as folder:
         for name, job in first.items():
-            cost = estimated(job, Path(folder), each)
+            given = each * clock.busy
+            cost = estimated(job, Path(folder), given)
             if NOT_FORKED in cost.error:
-                known[name] = SHORTEST
+                known[name] = 0.0
                 least.add(name)
                 continue
             if cost.ended and cost.error and not cost.skipped:
@@ -75,16 +160,19 @@ def costs(experiment: Experiment, jobs: Sequence[Job], seconds: float) -> Costs:
             known[name] = cost.seconds
             if not cost.ended:
                 least.add(name)
-    # On a busy machine a second of computing takes longer than a second.
-    slower = max(1.0, (time.monotonic() - began) / max(_computed() - computed, 0.1))
+                # All that is known is how long it was given: on a busy machine it computed less.
+                if cost.seconds < ENDED * given:
+                    known[name] = each
+    # On a busy machine a second of computing takes longer than a second of the clock.
+    slower = max(1.0, 60 * (clock.used - began) / max(_computed() - computed, 0.1))
     slowed = {name: slower * cost for name, cost in known.items()}
     return Costs(slowed, refused, _workers(experiment, jobs), frozenset(least))
 
 
 def _computed() -> float:
     """Seconds of the processor that this process and its children have used."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system
 
 
 def _workers(experiment: Experiment, jobs: Sequence[Job]) -> int:
@@ -113,23 +201,15 @@ def fitting(
     return chosen
 
 
-class Clock:
-    """The minutes of a card: how many are used, and how many are left."""
+def in_turn(jobs: Sequence[Job], found: Costs) -> list[Job]:
+    """Jobs of known cost, then those of which only a lower bound is known: they may take it all."""
+    return sorted(jobs, key=lambda job: job.probe.label in found.least)
 
-    def __init__(self, minutes: float) -> None:
-        self.minutes = minutes
-        self._began = time.monotonic()
 
-    @property
-    def used(self) -> float:
-        """Minutes since the card began."""
-        return (time.monotonic() - self._began) / 60
+def allowed(forecast: float, left: float) -> float:
+    """Seconds after which a probe is ended: thrice its forecast, or a third of what is left.
 
-    @property
-    def left(self) -> float:
-        """Seconds that are left; 0 where there are none."""
-        return max(0.0, 60 * (self.minutes - self.used))
-
-    def text(self) -> str:
-        """The minutes left, as they are printed."""
-        return f"{max(0.0, self.minutes - self.used):.1f} of {self.minutes:g} minutes left"
+    >>> allowed(10.0, 200.0), allowed(1.0, 21.0), allowed(10.0, 20.0)
+    (66.66666666666667, 7.0, 20.0)
+    """
+    return min(left, max(OVERRUN * forecast, left / THIRD))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import attrs
 from penchant.errors import Error, suggestion
 from penchant.execution.queue.folders import move_aside
 from penchant.execution.runner import run_experiment
-from penchant.experiments.experiment import build
+from penchant.experiments.experiment import Experiment, build
 from penchant.experiments.identity import plain, short_hash
 from penchant.experiments.jobs import Job
 from penchant.experiments.typed_text import label_of
@@ -22,13 +23,24 @@ from penchant.results.job_folder import JobFolder
 from penchant.results.records import accuracy_text
 from penchant.results.runs import Run, read
 from penchant.terminal import complain, with_display
+from penchant_report.report import write_report
+from penchant_tools.forecast import duration
 
-from penchant_card.budgets import Clock, Costs, costs, fitting
+from penchant_card.budgets import (
+    Clock,
+    Costs,
+    OutOfMinutesError,
+    allowed,
+    clock_for,
+    costs,
+    fitting,
+    in_turn,
+)
 from penchant_card.fresh import FOLDER, write_fresh
-from penchant_card.listening import MinutesLeft, OutOfMinutesError
+from penchant_card.listening import MinutesLeft
 from penchant_card.network_facts import NetworkFacts, checksum, parameters, source_of
 from penchant_card.plans import SEEDS, WHERE, LeftOut, Plan, no_probe, plan
-from penchant_card.rows import Row, rows
+from penchant_card.rows import FEWEST_FRESH, Row, rows
 from penchant_card.subjects import data_table, network_table
 
 LONGEST_FOLDER = 60
@@ -104,7 +116,7 @@ def card(
     Args:
         network: A module, a function or class that makes one, or what `penchant card` takes.
         data: Samples: a pair of inputs and labels, a loader, a dataset's name, a file.
-        minutes: Time to use.
+        minutes: Time to use, of the processor; of the clock on a GPU, and with several workers.
         weights: A file for the network.
         out: The run folder.
         shape: Shape of one input, where there are no data.
@@ -113,7 +125,7 @@ def card(
         seeds: Seeds of networks that are drawn; as many fresh ones stand beside a given network.
         label: What the network is called.
         device: Where to compute.
-        workers: How many jobs run at a time.
+        workers: How many jobs run at a time; by default one, in this process.
         fresh: Move an old run in this folder aside.
         progress: Print a line for each job.
         plugins: Where components are found; by default all that are installed.
@@ -123,11 +135,14 @@ def card(
         The card.
     """
     _check(minutes, seeds, unknown)
-    clock = Clock(minutes)
+    clock = clock_for(minutes, device=device, workers=workers)
     plugins = plugins or discovery.load()
     table = network_table(network, plugins, weights=weights, label=label)
     samples = data_table(data, plugins, table)
-    settings: dict[str, Any] = {"title": f"What {table['label']} prefers"}
+    # Its pages draw what they show; all figures of all seeds would take half of the minutes.
+    settings: dict[str, Any] = {"title": f"What {table['label']} prefers", "figures": False}
+    if workers is None:
+        settings["executor"] = "serial"
     given: dict[str, Any] = {
         "shape": shape,
         "outputs": outputs,
@@ -178,43 +193,88 @@ class _Maker:
         self.folder = folder.absolute()
         self.progress = progress
         self.notes: list[str] = []
+        self.ended: dict[str, str] = {}  # probes that took too long, and when they were ended
 
     def make(self, network: Mapping[str, Any], data: Any, seeds: int) -> Card:
         """Time the probes, run what fits, and write the card; also where it is interrupted."""
         self._say(f"timing {len(self.plan.cards)} probes, {self.clock.text()}")
-        found = costs(self.plan.experiment, self.plan.jobs, self.clock.left)
+        found = costs(self.plan.experiment, self.plan.jobs, self.clock)
         if not found.seconds:
             raise no_probe(self._refused(found), data is not None)
         first = [job for job in self.plan.jobs if job.seed == self.plan.jobs[0].seed]
-        chosen = self._fitting(first, found)
-        if not chosen:
-            raise self._too_few_minutes(first, found)
         stopped: BaseException | None = None
         try:
-            self._run(self.plan.experiment, self.folder, [job.id for job in chosen])
-            found = self._corrected(found, chosen)
-            others = [job for job in self.plan.jobs if job not in first]
-            more = self._fitting(others, found)
-            if more:
-                self._run(self.plan.experiment, self.folder, [job.id for job in more])
-            if self.plan.trained:
-                self._run_fresh(network, data, chosen, found, seeds)
+            found = self._begin_each(first, found)
+            chosen = [job for job in first if self._is_done(job)]
+            if not chosen and not self._has_failed(first):
+                raise self._too_few_minutes(first, found)
+            with self.clock.ending_after(self.clock.left):
+                self._repeat(chosen, found)
+                if self.plan.trained:
+                    self._run_fresh(network, data, chosen, found, seeds)
         except OutOfMinutesError:
             self.notes.append("The minutes were used before everything that was begun was done.")
         except KeyboardInterrupt as error:
+            if not (self.folder / "run.json").is_file():
+                raise  # nothing was begun
             stopped = error
             self.notes.append("Interrupted: the same command goes on with it.")
         finished = self._card(network, data, found)
+        self._say(f"{self.clock.used:.1f} of {self.clock.minutes:g} minutes used")
         if stopped is not None:
             raise stopped
         return finished
+
+    def _begin_each(self, first: Sequence[Job], found: Costs) -> Costs:
+        """Run one job of every probe, as far as the minutes go: what is left decides each time."""
+        able = [job for job in first if job.probe.label not in found.refused]
+        waiting = in_turn(able, found)
+        for number, job in enumerate(waiting):
+            if self._is_done(job):
+                continue
+            probe, forecast = job.probe.label, found.of([job])
+            left = self.clock.left - self._kept_for_fresh(waiting[: number + 1], found)
+            if left <= 0 or forecast > left:
+                continue
+            began = self.clock.used
+            limit = allowed(forecast, left)
+            try:
+                with self.clock.ending_after(limit):
+                    self._run(self.plan.experiment, self.folder, [job.id])
+            except OutOfMinutesError:
+                about = "more than" if probe in found.least else "about"
+                foreseen = f"{about} {duration(forecast)} were foreseen"
+                self.ended[probe] = f"it was ended after {duration(limit)}; {foreseen}"
+            found = found.with_measured({probe: 60 * (self.clock.used - began)})
+        return found
+
+    def _kept_for_fresh(self, jobs: Sequence[Job], found: Costs) -> float:
+        """Seconds for fresh networks beside a given one: as few as have a spread."""
+        if not self.plan.trained:
+            return 0.0
+        *before, job = jobs
+        return FEWEST_FRESH * found.of([*filter(self._is_done, before), job])
+
+    def _repeat(self, chosen: Sequence[Job], found: Costs) -> None:
+        """Run the other seeds of the probes that have a result."""
+        done = {job.probe.label for job in chosen}
+        others = [each for each in self.plan.jobs if each.probe.label in done]
+        more = self._fitting([job for job in others if job not in chosen], found)
+        if more:
+            self._run(self.plan.experiment, self.folder, [job.id for job in more])
+
+    def _is_done(self, job: Job) -> bool:
+        return JobFolder.of(self.folder, job.id).state(job.key)[0]
+
+    def _has_failed(self, jobs: Sequence[Job]) -> bool:
+        return any(JobFolder.of(self.folder, job.id).status() == "failed" for job in jobs)
 
     def _say(self, text: str) -> None:
         if self.progress:
             complain(f"card: {text}")
 
     def _fitting(self, jobs: Sequence[Job], found: Costs) -> list[Job]:
-        done = {job.id: JobFolder.of(self.folder, job.id).state(job.key)[0] for job in jobs}
+        done = {job.id: self._is_done(job) for job in jobs}
         return fitting(jobs, found, self.clock.left, done)
 
     def _too_few_minutes(self, first: Sequence[Job], found: Costs) -> Error:
@@ -223,32 +283,21 @@ class _Maker:
         given = f"{self.clock.minutes:g} minutes"
         return Error(f"{given} are too few for any probe, expected at least {needed:.1f}")
 
-    def _run(
-        self, experiment: Any, folder: Path, only: Sequence[str], *, temporary: bool = False
-    ) -> None:
+    def _run(self, experiment: Any, folder: Path, only: Sequence[str]) -> None:
         listening = self.plugins
         if self.progress:
             listening = with_display(listening, lines=False)
         stopwatch = MinutesLeft(self.clock, lines=self.progress)
         listening = listening.with_listener("minutes", stopwatch)
-        run_experiment(experiment, listening, folder, only=only, temporary=temporary)
-
-    def _corrected(self, found: Costs, chosen: Sequence[Job]) -> Costs:
-        """The costs, with what the first jobs have really taken."""
-        seconds = dict(found.seconds)
-        for job in chosen:
-            folder = JobFolder.of(self.folder, job.id)
-            if folder.result.is_file():
-                seconds[job.probe.label] = folder.read(arrays=False).cost.get("seconds", 0.0)
-        known = {job.probe.label for job in chosen}
-        return attrs.evolve(found, seconds=seconds, least=found.least - known)
+        # The report is written once, at the end.
+        run_experiment(experiment, listening, folder, only=only, temporary=True)
 
     def _run_fresh(
         self, network: Mapping[str, Any], data: Any, chosen: Sequence[Job], found: Costs, count: int
     ) -> None:
         """Measure fresh networks of the same architecture, in a run folder of their own."""
         samples = self.plan.data
-        raw = dict(self.plan.experiment.raw)
+        raw = self.plan.experiment.raw
         shape = (samples.shape, samples.outputs) if samples else (raw["shape"], raw["outputs"])
         folder = self.folder / FOLDER
         try:
@@ -260,25 +309,34 @@ class _Maker:
             {**network, "label": f"fresh-{number}", "weights": str(path)}
             for number, path in enumerate(paths, 1)
         ]
-        labels = [table["label"] for table in tables]
-        done = {job.probe.label for job in chosen}
-        entries = []
-        for entry in raw["probes"]:
-            if entry["name"] in done and "architectures" in entry:
-                entries.append({**entry, "architectures": labels})
-        raw |= {"architectures": tables, "probes": entries, "figures": False}
-        raw["title"] = f"Fresh networks beside {network['label']}"
-        experiment = build(raw, self.plugins, WHERE)
+        experiment = self._fresh_experiment(tables, {job.probe.label for job in chosen})
         jobs = experiment.jobs(self.plan.jobs[0].record["device"])
         order = list(self.plan.cards)
         jobs.sort(key=lambda job: order.index(job.probe.label))
+        few = {table["label"] for table in tables[:FEWEST_FRESH]}
         beside = folder / "run"
-        ended = {job.id: JobFolder.of(beside, job.id).state(job.key)[0] for job in jobs}
-        ids = [job.id for job in fitting(jobs, found, self.clock.left, ended)]
-        if ids:
-            self._run(experiment, beside, ids, temporary=True)
-        else:
-            self.notes.append("No minutes were left for fresh networks beside it.")
+        # As many of every probe as have a spread, before the others of any.
+        for first in (True, False):
+            same = [job for job in jobs if (job.labels["architecture"] in few) == first]
+            ended = {job.id: JobFolder.of(beside, job.id).state(job.key)[0] for job in same}
+            ids = [job.id for job in fitting(same, found, self.clock.left, ended)]
+            if ids:
+                self._run(experiment, beside, ids)
+            elif first:
+                self.notes.append("No minutes were left for fresh networks beside it.")
+
+    def _fresh_experiment(self, tables: list[dict[str, Any]], probes: set[str]) -> Experiment:
+        """The experiment of fresh networks: these probes, with the card's options."""
+        raw = dict(self.plan.experiment.raw)
+        labels = [table["label"] for table in tables]
+        entries = [
+            {**entry, "architectures": labels}
+            for entry in raw["probes"]
+            if entry["name"] in probes and "architectures" in entry
+        ]
+        raw |= {"architectures": tables, "probes": entries}
+        raw["title"] = f"Fresh networks beside {self.plan.jobs[0].labels['architecture']}"
+        return build(raw, self.plugins, WHERE)
 
     def _refused(self, found: Costs) -> list[LeftOut]:
         refused = [LeftOut(name, reason) for name, reason in found.refused.items()]
@@ -289,6 +347,7 @@ class _Maker:
 
         run = read(self.folder)
         run.plugins = self.plugins
+        write_report(run)
         beside = self.folder / FOLDER / "run"
         fresh = read(beside) if (beside / "run.json").is_file() else None
         shown, not_comparable = rows(run, fresh, self.plan.cards, trained=self.plan.trained)
@@ -296,6 +355,8 @@ class _Maker:
         reasons = list(dict.fromkeys(not_comparable.values()))
         if reasons:
             self.notes.append(f"Not compared with the atlas: {'; '.join(reasons)}.")
+        if fewer := self._with_fewer_seeds(run):
+            self.notes.append(f"Of fewer seeds, as the minutes went: {', '.join(fewer)}.")
         finished = Card(
             self.folder,
             self._facts(network, data, run),
@@ -307,6 +368,12 @@ class _Maker:
         )
         write_files(finished)
         return finished
+
+    def _with_fewer_seeds(self, run: Run) -> list[str]:
+        """Probes of which some seeds have a result and others have not."""
+        done = Counter(job["labels"]["probe"] for job in run.jobs if job["status"] == "done")
+        every = Counter(job["labels"]["probe"] for job in run.jobs)
+        return [name for name in self.plan.cards if 0 < done[name] < every[name]]
 
     def _not_done(self, run: Run, found: Costs) -> list[LeftOut]:
         """Probes without a result: those that failed, and those that did not fit."""
@@ -320,10 +387,11 @@ class _Maker:
                 error = run.result(failed[0]["id"], arrays=False).error
                 missing.append(LeftOut(name, f"it failed: {error}"))
                 continue
-            minutes = found.seconds.get(name, 0.0) / found.workers / 60
+            seconds = found.seconds.get(name, 0.0) / found.workers
             about = "more than" if name in found.least else "about"
-            reason = f"it did not fit: it would take {about} {minutes:.1f} minutes"
-            missing.append(LeftOut(name, reason, minutes))
+            reason = f"it did not fit: it would take {about} {duration(seconds)}"
+            reason = self.ended.get(name, reason)
+            missing.append(LeftOut(name, reason, seconds / 60))
         return missing
 
     def _facts(self, network: Mapping[str, Any], data: Any, run: Run) -> NetworkFacts:

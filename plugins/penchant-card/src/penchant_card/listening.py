@@ -7,11 +7,7 @@ from typing import Any
 from penchant.components.hookspecs import hookimpl
 from penchant.terminal import complain
 
-from penchant_card.budgets import Clock
-
-
-class OutOfMinutesError(KeyboardInterrupt):
-    """The minutes are used: the run stops as on Ctrl-C, and what is done stays."""
+from penchant_card.budgets import Clock, OutOfMinutesError
 
 
 class MinutesLeft:

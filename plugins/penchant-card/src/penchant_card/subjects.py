@@ -16,6 +16,7 @@ from penchant.plugins.discovery import Plugins
 FORMS = "a component such as lenet or timm:resnet18, or your own as package.module:Class"
 LENGTH = 64  # tokens of a sequence, unless the model takes fewer
 _LIMITS = ("n_positions", "max_position_embeddings")  # what configurations call their longest input
+_TASKS = {"ForMaskedLM": "masked-token", "ForSequenceClassification": "classes"}
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
 
@@ -134,6 +135,7 @@ def _has_classes(folder: Path) -> bool:
 
 
 def _texts(path: Path, network: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of texts: as tokens, and with labels, as the model of a folder has them."""
     table: dict[str, Any] = {"name": "huggingface", "path": str(path), "label": path.stem}
     model = Path(str(network.get("model", "")))
     if not network.get("model") or not model.is_dir():
@@ -143,4 +145,13 @@ def _texts(path: Path, network: Mapping[str, Any]) -> dict[str, Any]:
     config = model / "config.json"
     known = json.loads(config.read_text()) if config.is_file() else {}
     limits = [known[name] for name in _LIMITS if isinstance(known.get(name), int)]
+    tasks = [
+        task
+        for ending, task in _TASKS.items()
+        if any(str(each).endswith(ending) for each in known.get("architectures") or ())
+    ]
+    if tasks:
+        table["task"] = tasks[0]
+    if isinstance(known.get("vocab_size"), int) and "classes" not in tasks:
+        table["vocabulary"] = known["vocab_size"]
     return {**table, "length": min([LENGTH, *limits])}

@@ -91,6 +91,9 @@ class Texts(penchant.Dataset):
         "bytes",
         "bytes, characters (those of the training split), or a folder or tokenizer.json on disk",
     )
+    vocabulary: int | None = penchant.option(
+        None, "tokens that the network knows, where these are more than the tokenizer's", at_least=2
+    )
     length: int = penchant.option(64, "tokens of a sequence", at_least=1)
     train: int = penchant.option(256, "training sequences, chosen by the seed", at_least=1)
     test: int = penchant.option(64, "test sequences, chosen by the seed", at_least=1)

@@ -3,10 +3,15 @@
 A baseline is a run folder or a `card.json`. Of networks that are drawn, both runs should have
 several seeds: the spread over seeds is then the error. Of one given network the errors are over
 samples, so that a network trained again counts as another network.
+
+With the same seeds an unchanged code gives the same numbers, up to rounding. Where it does not, and
+no quantity has moved significantly, a line says so: something has changed, and what networks prefer
+on average may not have.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,8 +22,10 @@ from penchant_numerics.statistics import counted, p_text, significance
 
 from penchant_report.answers import Entry
 from penchant_report.compare import Row, compare
-from penchant_report.sources import source_of
+from penchant_report.sources import Source, source_of
 from penchant_report.wording import value_text
+
+ROUNDING = 1e-4  # relative differences that another machine or version may make
 
 
 @attrs.frozen(eq=False)
@@ -29,6 +36,7 @@ class Movement:
         level: The chance of finding any where nothing has changed.
         compared: Quantities that were compared.
         moved: Those that differ significantly, by Holm's rule over all of them.
+        changed: Those of the same seeds that differ by more than rounding; 0 without common seeds.
         failed: Jobs that the baseline has and that failed in the run, and why.
         others: What was not compared, and why.
     """
@@ -36,6 +44,7 @@ class Movement:
     level: float
     compared: int
     moved: list[Row]
+    changed: int
     failed: list[str]
     others: list[str]
 
@@ -49,18 +58,24 @@ class Movement:
         lines = [_sentence(row) for row in self.moved]
         lines += [f"failed: {text}" for text in self.failed]
         lines += [f"not compared: {text}" for text in self.others]
+        if self.changed and not self.moved:
+            numbers = f"{self.changed} of {counted(self.compared, 'number')}"
+            lines.append(f"not the same: {numbers} of the same seeds differ, none significantly")
         moved = len(self.moved) or "none"
         decided = f"{self.level:g} level, Holm's correction"
         return [*lines, f"{moved} of {counted(self.compared, 'compared number')} moved ({decided})"]
 
 
 def movement(
-    baseline: Run | str | Path, run: Run | str | Path, *, level: float = significance.LEVEL
+    baseline: Source | Run | str | Path,
+    run: Source | Run | str | Path,
+    *,
+    level: float = significance.LEVEL,
 ) -> Movement:
     """What has moved in a run since a baseline.
 
     Args:
-        baseline: A run, a run folder, or a `card.json`.
+        baseline: A run, a run folder, a `card.json`, or the jobs that one of these holds.
         run: The same, measured now.
         level: The chance of finding anything moved where nothing has changed.
 
@@ -79,16 +94,26 @@ def movement(
         hint = "measure the same probes: `penchant card` with the same network and data"
         raise Error(f"{before.path} and {after.path} have no quantity in common; {hint}")
     decided = significance.significant([row.p for row in rows], level)
+    same_seeds = [row for row in rows if row.pairs == row.first.count == row.second.count]
     failed = _failed(before.entries, after.entries)
     reasons = {f"{row.probe}: {row.reason}": None for row in found.rows if row.reason}
     alone = [text for texts in found.alone.values() for text in texts] if not failed else []
     return Movement(
         level,
         len(rows),
-        [row for row, holds in zip(rows, decided) if holds],
+        [row for row, holds in zip(rows, decided) if holds and not _is_rounding(row)],
+        sum(not _is_rounding(row) for row in same_seeds),
         failed,
         [*reasons, *dict.fromkeys(alone)],
     )
+
+
+def _is_rounding(row: Row) -> bool:
+    """Are the values of both runs the same up to rounding, seed by seed where they have these?"""
+    if row.first.count != row.second.count:
+        return False
+    values = zip(row.first.each, row.second.each)
+    return all(math.isclose(one, other, rel_tol=ROUNDING) for one, other in values)
 
 
 def _failed(before: Sequence[Entry], after: Sequence[Entry]) -> list[str]:

@@ -48,6 +48,16 @@ class Pooled:
         return null_df(self.quantity)
 
     @property
+    def each(self) -> tuple[float, ...]:
+        """The value of each seed; of a single one the value."""
+        return self.values or (self.quantity.value,)
+
+    @property
+    def count(self) -> int:
+        """How many seeds have a value."""
+        return len(self.each)
+
+    @property
     def against_null(self) -> Difference | None:
         """The difference from the null; None without a null."""
         return against_null(self.quantity, self.null_df)

@@ -93,7 +93,8 @@ def to_json(quantity: Quantity) -> dict[str, Any]:
     return {**known, "value": None if quantity.missing else quantity.value}
 
 
-def _quantity(record: Mapping[str, Any]) -> Quantity:
+def quantity_of(record: Mapping[str, Any]) -> Quantity:
+    """A quantity from JSON as `to_json` makes it."""
     value = record["value"]
     return Quantity(**{**record, "value": math.nan if value is None else value})
 
@@ -103,5 +104,5 @@ def _entry(record: Mapping[str, Any]) -> Entry:
     values = {name: value for name, value in record.items() if name in known}
     values["warnings"] = tuple(record["warnings"])
     quantities = record["quantities"].items()
-    values["quantities"] = {name: _quantity(each) for name, each in quantities}
+    values["quantities"] = {name: quantity_of(each) for name, each in quantities}
     return Entry(**values)

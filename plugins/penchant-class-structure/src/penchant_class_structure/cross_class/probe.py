@@ -35,6 +35,7 @@ from penchant_class_structure.shared.measured_network import (
     saying,
 )
 from penchant_class_structure.shared.multi_device import neighbours
+from penchant_class_structure.shared.own_samples import bounded
 from penchant_class_structure.shared.sample_space import sample_space
 
 MEANS = ("class", "cross", "diagonal")
@@ -55,7 +56,7 @@ def run(options: CrossClass, context: penchant.Context) -> penchant.Result:
     """Measure along one training, then at other sample sizes; the end of the training in full."""
     check_cross_entropy(options, context)
     classes = classes_measured(options, context)
-    given = getattr(context.data, options.split)
+    given = bounded(getattr(context.data, options.split), options.per_class, context)
     samples = chosen(given, options.per_class, classes)
     _refuse_many_classes(classes, context)
     modules = Modules.of_option(options.parameters, context.network)

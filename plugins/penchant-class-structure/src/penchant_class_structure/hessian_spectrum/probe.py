@@ -40,11 +40,12 @@ from penchant_numerics.linear_algebra.spectral_density import spectral_density
 from torch import Tensor, nn
 
 from penchant_class_structure.declarations.hessian_spectrum import HessianSpectrum
+from penchant_class_structure.hessian_spectrum.affordable import affordable
 from penchant_class_structure.hessian_spectrum.negative_mass import negative_mass
 from penchant_class_structure.hessian_spectrum.residual_tail import HIGH, LOW, residual_tail
 from penchant_class_structure.hessian_spectrum.work_ahead import (
+    check_length,
     forward_operations,
-    say_if_long,
     work_ahead,
 )
 from penchant_class_structure.shared.measured_network import (
@@ -59,6 +60,7 @@ from penchant_class_structure.shared.measured_network import (
     stderr_of,
 )
 from penchant_class_structure.shared.multi_device import multi_device, neighbours
+from penchant_class_structure.shared.own_samples import some_of
 from penchant_class_structure.shared.spectra_by_module import (
     Blocks,
     Trace,
@@ -107,11 +109,14 @@ def run(options: HessianSpectrum, context: penchant.Context) -> penchant.Result:
     _refuse_many_vectors(options, context)
     modules = Modules.of_option(options.parameters, context.network)
     check_steps(options)
+    options, count = affordable(options, context, _outputs(options, context))
     # names of test samples have a prefix where there are both
     splits = {"": options.split}
     if options.split == "both":
         splits = {"": "train", "test-": "test"}
     chosen_of = {split: _samples(split, options, context) for split in splits.values()}
+    if count is not None:
+        chosen_of = {name: some_of(each, count, context) for name, each in chosen_of.items()}
     _say_what_it_takes(list(chosen_of.values()), options, context)
     *_, (_, network) = context.trained()
     network = of_classes(measured(network, options, context), options, context)
@@ -167,7 +172,7 @@ def _samples(split: str, options: HessianSpectrum, context: penchant.Context) ->
 def _say_what_it_takes(
     splits: list[Samples], options: HessianSpectrum, context: penchant.Context
 ) -> None:
-    """Warn before the training where products would take hours; small networks have none."""
+    """Refuse or warn before the training where products would take hours; small networks none."""
     network = context.network()
     if sum(each.numel() for each in network.parameters()) <= options.exact_limit:
         return
@@ -179,7 +184,7 @@ def _say_what_it_takes(
         samples=counts,
         forward=forward_operations(network, splits[0].inputs),
     )
-    say_if_long(work, sum(counts), context)
+    check_length(work, sum(counts), options, context)
 
 
 def _columns(samples: Samples, classes: int) -> int:

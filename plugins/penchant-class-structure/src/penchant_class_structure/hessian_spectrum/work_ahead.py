@@ -18,7 +18,7 @@ PASSES = {"hessian": 9, "gauss-newton": 5}  # forward passes that a product take
 COLUMN_PASSES = 4  # and one column of the trace of G
 RATES = {"cpu": 5e10}  # operations per second, of one core
 ACCELERATOR = 1e13
-LONG = 3600  # seconds that are worth a warning
+LONG = 3600  # seconds that are not spent unless they were asked for
 
 
 class Work(NamedTuple):
@@ -93,8 +93,10 @@ def work_ahead(
     )
 
 
-def say_if_long(work: Work, samples: int, context: penchant.Context) -> None:
-    """Warn at once, and in the result, of what takes more than an hour; nothing is stopped."""
+def check_length(
+    work: Work, samples: int, options: HessianSpectrum, context: penchant.Context
+) -> None:
+    """Refuse what takes more than an hour; where samples were chosen, warn, and in the result."""
     seconds = work.seconds(context.device)
     if seconds < LONG:
         return
@@ -105,5 +107,7 @@ def say_if_long(work: Work, samples: int, context: penchant.Context) -> None:
         f"hours of {where}: ask for less with `classes`, `per_class`, `split`, `matrices`, "
         "`leading`, `iterations`, `lanczos_steps` or `starts`"
     )
+    if options.per_class is None:
+        raise penchant.Error(f"{text}; it is measured where `per_class` says of how many samples")
     context.warn(text)
     warnings.warn(text, stacklevel=2)

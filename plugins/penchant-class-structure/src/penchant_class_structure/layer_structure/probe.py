@@ -28,6 +28,7 @@ from penchant_class_structure.shared.measured_network import (
     measured,
     permuted_labels,
 )
+from penchant_class_structure.shared.own_samples import bounded
 
 KINDS = ("features", "errors")
 Row = dict[str, Any]  # everything about one layer
@@ -40,7 +41,7 @@ def run(options: LayerStructure, context: penchant.Context) -> penchant.Result:
     data = context.data
     *_, (_, network) = context.trained()
     network = measured(network, options, context)
-    given = getattr(data, options.split)
+    given = bounded(getattr(data, options.split), options.per_class, context)
     samples = chosen(given, options.per_class, data.classes)
     layers = _layers(network, samples, context)
 

@@ -32,6 +32,7 @@ from penchant_class_structure.neural_collapse.neural_collapse import (
     self_duality,
 )
 from penchant_class_structure.shared.measured_network import chosen, permuted_labels
+from penchant_class_structure.shared.own_samples import bounded
 
 _TINY = 1e-30  # a scatter that is zero to rounding
 _DRAWS = 200  # of isotropic features and of random classifiers
@@ -54,7 +55,8 @@ def run(options: NeuralCollapse, context: penchant.Context) -> penchant.Result:
     if options.arrays_given:
         return _of_arrays(options, context)
     data = context.data
-    samples = chosen(getattr(data, options.split), options.per_class, data.classes)
+    given = bounded(getattr(data, options.split), options.per_class, context)
+    samples = chosen(given, options.per_class, data.classes)
     groups = _groups(samples.labels, options.groups)
     labellings = [samples.labels]
     for number in range(options.permutations):

@@ -48,6 +48,7 @@ def load(options: Texts, generator: Generator) -> Data:
     size = tokens.size
     if options.task == "masked-token" and tokens.mask is None:
         size += 1  # one more token, which hides others
+    size = _padded(size, options.vocabulary)
     samples = []
     for stream, name, count in zip(
         streams, ("training", "test"), (options.train, options.test), strict=True
@@ -56,6 +57,15 @@ def load(options: Texts, generator: Generator) -> Data:
         samples.append(_chosen(_labelled(options, tokens, pieces, generator), count, generator))
     conventions["sample"] = f"a sequence of {options.length} tokens, {options.task} labels"
     return Data(samples[0], samples[1], size, conventions=conventions)
+
+
+def _padded(size: int, vocabulary: int | None) -> int:
+    """The size of the vocabulary: that of a model is often filled up to a round number."""
+    if vocabulary is not None and vocabulary < size:
+        raise penchant.Error(
+            f"vocabulary must be at least the tokenizer's {size}, found {vocabulary}"
+        )
+    return vocabulary or size
 
 
 def _rows(options: Texts) -> tuple[Rows, Rows]:
