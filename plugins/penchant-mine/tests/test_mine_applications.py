@@ -12,7 +12,7 @@ from penchant_mine.bidirectional_reconstruction.bidirectional import (
     Batch,
     Model,
     _add_information,
-    train_model,
+    train_models,
 )
 from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
 from penchant_mine.bidirectional_reconstruction.probe import _modes as counted_modes
@@ -35,8 +35,8 @@ from penchant_mine.shared.generative.gan import (
     GanRecipe,
     Players,
     adaptively_clipped,
-    norm,
-    train_gan,
+    norms,
+    train_gans,
 )
 from penchant_mine.shared.generative.modes import (
     coverage,
@@ -61,7 +61,7 @@ def test_adaptive_clip_on_gradients_made_by_hand():
         tensors([0.0, 6.0], [[8.0]]),
     )  # lengths 5 and 10
     clipped = adaptively_clipped(adversarial, informative)
-    assert norm(clipped) == pytest.approx(5.0)
+    assert float(norms(clipped)) == pytest.approx(5.0)
     assert torch.allclose(clipped[0], torch.tensor([0.0, 3.0], device="cpu")) and float(
         clipped[1]
     ) == pytest.approx(4.0)
@@ -69,8 +69,8 @@ def test_adaptive_clip_on_gradients_made_by_hand():
     assert all(torch.equal(a, b) for a, b in zip(shorter, adversarial))  # never made longer
     nothing = adaptively_clipped(adversarial, tensors([0.0, 0.0], [[0.0]]))
     broken = adaptively_clipped(adversarial, tensors([math.inf, 1.0], [[math.nan]]))
-    assert norm(nothing) == 0 and norm(broken) == 0
-    assert norm(adaptively_clipped(tensors([0.0, 0.0], [[0.0]]), informative)) == 0
+    assert norms(nothing) == 0 and norms(broken) == 0
+    assert norms(adaptively_clipped(tensors([0.0, 0.0], [[0.0]]), informative)) == 0
 
 
 def test_norm_is_over_the_whole_generator_not_layer_by_layer():
@@ -204,7 +204,7 @@ def test_gan_learns_one_blob_and_only_its_generator_hears_of_information():
     players = Players(*(constructed(make, number) for number, make in enumerate(makers)))
     data = torch.randn(500, 2, generator=generator(), device="cpu") * 0.5 + 1
     before = torch.random.get_rng_state()
-    information = train_gan(players, data, recipe, generator(1))
+    (information,) = train_gans([players], data, recipe, [generator(1)])
     assert torch.equal(before, torch.random.get_rng_state())
     with torch.no_grad():
         made = players.generator(torch.randn(1000, 2, generator=generator(2), device="cpu"))
@@ -230,7 +230,8 @@ def trained_gan(device, steps):
     )
     made = [constructed(make, number).to(device) for number, make in enumerate(makers)]
     data = torch.randn(50, 2, generator=generator(), device="cpu").to(device)
-    return train_gan(Players(*made), data, recipe, generator(1))
+    (information,) = train_gans([Players(*made)], data, recipe, [generator(1)])
+    return information
 
 
 def test_information_of_a_short_training_is_that_of_its_last_step():
@@ -287,9 +288,9 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         torch.randn(6, 2, generator=generator(), device="cpu"),
         torch.randn(6, 1, generator=generator(1), device="cpu"),
     )
-    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
+    batch = Batch(x[None], z[None], model.infer(x, generator(2), 1)[None], model.decoder(z)[None])
     recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
-    score = model.statistics(*batch.informed(recipe)).sum()
+    score = model.statistics(*(each[0] for each in batch.informed(recipe))).sum()
     moved = {
         name: any(
             g is not None
@@ -326,15 +327,15 @@ def test_information_is_clipped_to_the_gradient_of_the_side_that_it_is_of(side):
     for network, length in ((informed, 1e-3), (other, 1.0)):
         for parameter in network.parameters():
             parameter.grad = torch.full_like(parameter, length)
-    before = float(norm([each.grad for each in informed.parameters()]))
+    before = float(norms([each.grad for each in informed.parameters()]))
     x = torch.randn(6, 2, generator=generator(), device="cpu")
     z = torch.randn(6, 1, generator=generator(1), device="cpu")
-    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
+    batch = Batch(x[None], z[None], model.infer(x, generator(2), 1)[None], model.decoder(z)[None])
     recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
-    scores = model.statistics(*batch.informed(recipe))
+    scores = model.statistics(*(each[0] for each in batch.informed(recipe)))
     _add_information(model, recipe, 100 * scores.sum())
     added = [each.grad - 1e-3 for each in informed.parameters()]
-    assert norm(added) == pytest.approx(before, rel=1e-3)
+    assert float(norms(added)) == pytest.approx(before, rel=1e-3)
     assert all((each.grad == 1).all() for each in other.parameters())
 
 
@@ -355,7 +356,7 @@ def test_the_weight_of_the_information_changes_what_the_encoder_learns():
     trained = {}
     for beta in (0.0, 1.0):
         model = Model(*(constructed(networks[number == 1], number) for number in range(4)))
-        train_model(model, "mine", data, replace(recipe, beta=beta), generator(5))
+        train_models([model], "mine", data, replace(recipe, beta=beta), [generator(5)])
         trained[beta] = model.encoder.layers[0].weight.detach()
     assert not torch.equal(trained[0.0], trained[1.0])
 
