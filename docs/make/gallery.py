@@ -157,10 +157,25 @@ def pages() -> dict[str, str]:
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
         lines = [GENERATED, f"# {about['title']}", "", about["cite"], "", _counted(own), ""]
+        lines += _story(about, measured)
         for entry in own:
             lines += _section(entry, runs, measured)
         written[f"{paper}.md"] = "\n".join(lines).rstrip() + "\n"
     return written
+
+
+def _story(about: dict[str, Any], measured: Any) -> list[str]:
+    """What a chapter says as a whole, and its tables of numbers of several runs."""
+    lines = [about["story"].strip(), ""] if "story" in about else []
+    for table in about.get("tables", ()):
+        columns = table["columns"]
+        lines += [f"**{table['title']}**", "", f"| | {' | '.join(columns)} |"]
+        lines += ["|---|" + "---|" * len(columns)]
+        for row in table["rows"]:
+            cells = [_cell(str(number(measured, name, ""))) for name in row["numbers"]]
+            lines.append(f"| {' | '.join([row['about'], *cells])} |")
+        lines.append("")
+    return lines
 
 
 def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:

@@ -16,6 +16,7 @@ from penchant_mine.bidirectional_reconstruction.bidirectional import (
 )
 from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
 from penchant_mine.bidirectional_reconstruction.probe import _modes as counted_modes
+from penchant_mine.bidirectional_reconstruction.probe import _point_makers
 from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
 from penchant_mine.gan_modes.gan_networks import gan_players
 from penchant_mine.gan_modes.mode_judges import curve_judge, image_nulls
@@ -176,6 +177,20 @@ def test_normalisation_of_each_network_is_an_option(where):
         assert counts[0] > 0 and counts[1] == 0
         widths = [each.shape[0] for each in players.statistics.parameters() if each.ndim > 1]
         assert widths[0] == (6 if len(shape) == 1 else 3)
+
+
+@pytest.mark.parametrize("kind", ["batch", "none"])
+def test_networks_of_points_of_a_bidirectional_model_have_the_chosen_layers(kind):
+    options = BidirectionalReconstruction(
+        activation="relu", generator_normalization=kind, generator=(4,), discriminator=(4,)
+    )
+    made = {name: make() for name, make in _point_makers(options, (2,), 2).items()}
+    layers = {name: [*network.modules()] for name, network in made.items()}
+    for found in layers.values():
+        assert any(isinstance(each, torch.nn.ReLU) for each in found)
+        assert not any(isinstance(each, torch.nn.LeakyReLU) for each in found)
+    norms = [each for each in layers["decoder"] if isinstance(each, torch.nn.BatchNorm1d)]
+    assert len(norms) == (kind == "batch")
 
 
 def test_spiral_lies_on_its_arm():

@@ -375,20 +375,25 @@ def _point_makers(
 ) -> Makers:
     """Perceptrons; of images they see the pixels in a row, and the decoder's end is tanh."""
     widths, judges = options.generator, options.discriminator
+    activation = options.activation
     size = math.prod(shape)
 
     def decoder() -> nn.Module:
-        layers = perceptron([latent, *widths, size], batch_norm=True)
+        batch_norm = options.generator_normalization == "batch"
+        layers = perceptron([latent, *widths, size], batch_norm=batch_norm, activation=activation)
         if len(shape) == 3:
             layers = nn.Sequential(*layers, nn.Tanh(), nn.Unflatten(1, shape))
         return layers
 
+    def joined(inputs: int, hidden: tuple[int, ...], outputs: int) -> Callable[[], nn.Module]:
+        return lambda: Joined([inputs, *hidden, outputs], activation=activation)
+
     return {
-        "encoder": lambda: Joined([size + options.noise_inputs, *widths, latent]),
+        "encoder": joined(size + options.noise_inputs, widths, latent),
         "decoder": decoder,
-        "discriminator": lambda: Joined([size + latent, *judges, 1]),
-        "statistics": lambda: Joined([size + latent, *judges, 1]),
-        "pair_discriminator": lambda: Joined([2 * size, *judges, 1]),
+        "discriminator": joined(size + latent, judges, 1),
+        "statistics": joined(size + latent, judges, 1),
+        "pair_discriminator": joined(2 * size, judges, 1),
     }
 
 

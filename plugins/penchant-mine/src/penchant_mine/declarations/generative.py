@@ -464,6 +464,12 @@ class BidirectionalReconstruction(penchant.Probe):
     perceptrons: bool = penchant.option(
         False, "images, too, go through the networks for points: quick for small ones"
     )
+    activation: str = penchant.option(
+        "leaky-relu", "activation of the networks for points", choices=ACTIVATIONS
+    )
+    generator_normalization: str = penchant.option(
+        "batch", "normalisation in the decoder of points", choices=("batch", "none")
+    )
     generator: tuple[int, ...] = penchant.option(
         (500, 500), "hidden layers of encoder and decoder of points", at_least=1
     )
