@@ -29,7 +29,7 @@ from penchant_mine.information_bottleneck.bottleneck import (
     information_from_density,
     information_upper_bound,
     misclassified,
-    train_row,
+    train_rows,
 )
 from penchant_mine.shared.generative import networks as adversaries
 from penchant_mine.shared.generative.gan import (
@@ -275,10 +275,10 @@ def test_a_step_of_a_bottleneck_waits_for_nothing(name):
         network = constructed(make, 0).to(device)
         informant = None
         if row.regulariser == "mine":
-            informant = constructed(lambda: NoisyStatistics(7, 5), 1).to(device)
+            informant = [constructed(lambda: NoisyStatistics(7, 5), 1).to(device)]
         x = torch.randn(samples, 4, generator=generator(), device="cpu").to(device)
         labels = (torch.arange(samples, device="cpu") % 2).to(device)
-        train_row(network, informant, x, labels, recipe, generator(2))
+        train_rows([network], informant, x, labels, recipe, [generator(2)])
         return torch.cat([each.detach().cpu().flatten() for each in network.parameters()])
 
     waits = []
@@ -510,7 +510,7 @@ def test_a_bottleneck_may_end_with_averaged_weights():
         classifier = constructed(
             lambda: Classifier(ROWS["baseline"], 4, [6], 3, 2, propagated=2), 0
         )
-        train_row(classifier, None, x, labels, replace(recipe, polyak=decay), generator(2))
+        train_rows([classifier], None, x, labels, replace(recipe, polyak=decay), [generator(2)])
         weights[decay] = classifier.decoder.weight.detach()
     assert torch.allclose(weights[0.0], weights[None])  # of the last step alone
     assert not torch.allclose(weights[0.9], weights[None])

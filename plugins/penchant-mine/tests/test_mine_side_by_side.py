@@ -6,6 +6,13 @@ import penchant
 import pytest
 import torch
 from penchant_mine.bidirectional_reconstruction.bidirectional import AliRecipe, Model, train_models
+from penchant_mine.information_bottleneck.bottleneck import (
+    ROWS,
+    BottleneckRecipe,
+    Classifier,
+    NoisyStatistics,
+    train_rows,
+)
 from penchant_mine.shared.generative.gan import (
     GanRecipe,
     Players,
@@ -173,6 +180,36 @@ def test_models_side_by_side_are_each_as_if_alone(variant):
         expected, found = state(*alone.networks()), state(*begun[number].networks())
         for name in expected:
             torch.testing.assert_close(found[name], expected[name], **CLOSE)
+
+
+def bottleneck(seed, row):
+    classifier = constructed(lambda: Classifier(row, 4, [8], 3, 2, propagated=2), seed)
+    statistics = constructed(lambda: NoisyStatistics(7, 5), seed + 1)
+    return classifier, statistics if row.regulariser == "mine" else None
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+@pytest.mark.parametrize("polyak", [None, 0.5])
+def test_bottlenecks_side_by_side_are_each_as_if_alone(name, polyak):
+    """The last batch of an epoch is a smaller one."""
+    recipe = BottleneckRecipe(2, 15, 1e-3, 0.97, 0.1, 0.5, 0.3, 0.1, polyak=polyak)
+    x = torch.randn(70, 4, generator=generator(98), device="cpu")
+    labels = (x[:, 0] > 0).long()
+
+    def trained(seeds):
+        classifiers, statistics = zip(*(bottleneck(seed, ROWS[name]) for seed in seeds))
+        judges = statistics if statistics[0] is not None else None
+        streams = [generator(seed) for seed in seeds]
+        train_rows(classifiers, judges, x, labels, recipe, streams)
+        return [state(*filter(None, pair)) for pair in zip(classifiers, statistics)]
+
+    together = trained([0, 10, 20])
+    begun = state(bottleneck(10, ROWS[name])[0])
+    assert not torch.allclose(together[1]["0.decoder.weight"], begun["0.decoder.weight"], **CLOSE)
+    for seed, found in zip([0, 10, 20], together):
+        (expected,) = trained([seed])
+        for key in expected:
+            torch.testing.assert_close(found[key], expected[key], **CLOSE)
 
 
 def test_a_clip_is_that_of_each_networks_own_gradient():

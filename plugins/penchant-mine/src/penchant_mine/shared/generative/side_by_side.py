@@ -37,7 +37,7 @@ def side_by_side(networks: Sequence[nn.Module]) -> nn.Module:
     """
     if len(networks) == 1:
         return Alone(networks[0])
-    return _stacked(networks)
+    return stacked(networks)
 
 
 class Alone(nn.Module):
@@ -103,7 +103,7 @@ class JoinedSideBySide(nn.Module):
 
     def __init__(self, networks: Sequence[Joined]) -> None:
         super().__init__()
-        self.layers = _stacked([network.layers for network in networks])
+        self.layers = stacked([network.layers for network in networks])
 
     def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         """Numbers (networks, samples, outputs)."""
@@ -114,7 +114,8 @@ class JoinedSideBySide(nn.Module):
         return numbers
 
 
-def _stacked(networks: Sequence[nn.Module]) -> nn.Module:
+def stacked(networks: Sequence[nn.Module]) -> nn.Module:
+    """Several networks, or layers of them, as one, of which theirs become views."""
     first = networks[0]
     if isinstance(first, nn.Linear):
         return Linears(networks)  # type: ignore[arg-type]  # all are of one architecture
@@ -122,9 +123,10 @@ def _stacked(networks: Sequence[nn.Module]) -> nn.Module:
         return BatchNorms(networks)  # type: ignore[arg-type]
     if isinstance(first, Joined):
         return JoinedSideBySide(networks)  # type: ignore[arg-type]
-    if isinstance(first, nn.Sequential):
+    if isinstance(first, nn.Sequential | nn.ModuleList):
         layers = zip(*(network.children() for network in networks), strict=True)
-        return nn.Sequential(*(_stacked(each) for each in layers))
+        made = [stacked(each) for each in layers]
+        return nn.Sequential(*made) if isinstance(first, nn.Sequential) else nn.ModuleList(made)
     if isinstance(first, nn.Unflatten):
         return nn.Unflatten(int(first.dim) + 1, first.unflattened_size)
     if isinstance(first, ELEMENTWISE):
@@ -186,7 +188,14 @@ def map_side_by_side(
     items = [{"variant": name, "trainings": group} for name in variants for group in trainings]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
     for item, answer in zip(items, context.map(function, items, shared=shared), strict=True):
-        for position in range(len(item["trainings"])):
-            row = {name: values[position] for name, values in answer.items()}
-            rows[str(item["variant"])].append(row)
+        rows[str(item["variant"])] += rows_of(answer, len(item["trainings"]))
     return rows
+
+
+def rows_of(answer: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """The rows that `shard_of` has stacked.
+
+    >>> rows_of({"modes": [3, 5]}, 2)
+    [{'modes': 3}, {'modes': 5}]
+    """
+    return [{name: each[number] for name, each in answer.items()} for number in range(count)]
