@@ -14,6 +14,13 @@ from dataclasses import replace
 
 import torch
 from penchant_mine.bidirectional_reconstruction.bidirectional import AliRecipe, Model, train_models
+from penchant_mine.information_bottleneck.bottleneck import (
+    ROWS,
+    BottleneckRecipe,
+    Classifier,
+    NoisyStatistics,
+    train_rows,
+)
 from penchant_mine.shared.generative.gan import GanRecipe, Players, train_gans
 from penchant_mine.shared.generative.networks import Joined, perceptron
 from penchant_numerics.training import constructed
@@ -51,7 +58,7 @@ def generator(seed: int) -> Generator:
 
 
 def points() -> Tensor:
-    return torch.randn(20000, 2, generator=generator(0), device="cpu")
+    return torch.randn(320000, 2, generator=generator(0), device="cpu")
 
 
 def players(seed: int, width: int) -> Players:
@@ -129,6 +136,25 @@ def models(seeds: list[int], width: int, data: Tensor, steps: int) -> None:
     train_models(made, "mine", data, recipe, [generator(seed) for seed in seeds])
 
 
+def bottlenecks(seeds: list[int], width: int, data: Tensor, steps: int) -> None:
+    """Additive noise and MINE, on as many inputs of 64 numbers as the steps take."""
+    x = data.flatten()[: 64 * 100 * steps].reshape(-1, 64)
+    labels = (x[:, 0] > 0).long()
+    sizes = [width, width]
+
+    def classifier() -> Classifier:
+        return Classifier(ROWS["mine-additive"], 64, sizes, 16, 2, propagated=0)
+
+    train_rows(
+        [constructed(classifier, seed) for seed in seeds],
+        [constructed(lambda: NoisyStatistics(80, width), seed + 1) for seed in seeds],
+        x,
+        labels,
+        BottleneckRecipe(1, 100, 1e-3, 0.97, 0.1, 0.5, 0.2, 0.01),
+        [generator(seed) for seed in seeds],
+    )
+
+
 def seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
@@ -155,7 +181,8 @@ def beside_a_plain_loop(rounds: int, steps: int) -> None:
 def side_by_side(rounds: int, steps: int) -> None:
     data = points()
     seeds = [10 * number for number in range(TOGETHER)]
-    for name, train in (("GAN", gans), ("ALI", models)):
+    kinds = {"GAN": gans, "ALI": models, "bottleneck": bottlenecks}
+    for name, train in kinds.items():
         for width, target in WIDTHS.items():
             alone, together = fastest(
                 rounds,
@@ -163,10 +190,11 @@ def side_by_side(rounds: int, steps: int) -> None:
                 lambda: train(seeds, width, data, steps),  # noqa: B023
             )
             print(
-                f"{name} with MINE, width {width:3}: eight alone "
+                f"{name:10} with MINE, width {width:3}: eight alone "
                 f"{1e3 * alone / steps:6.2f} ms a step, side by side "
                 f"{1e3 * together / steps:6.2f}: {alone / together:.2f} times as fast "
-                f"{at_least(alone / together, target)}"
+                f"{at_least(alone / together, target)}",
+                flush=True,
             )
 
 
