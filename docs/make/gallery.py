@@ -173,7 +173,7 @@ def _story(about: dict[str, Any], measured: Any) -> list[str]:
         lines += ["|---|" + "---|" * len(columns)]
         for row in table["rows"]:
             cells = [_cell(str(number(measured, name, ""))) for name in row["numbers"]]
-            lines.append(f"| {' | '.join([row['about'], *cells])} |")
+            lines.append(f"| {' | '.join([_cell(row['about']), *cells])} |")
         lines.append("")
     return lines
 
