@@ -4,6 +4,7 @@ import math
 import types
 from dataclasses import replace
 
+import numpy as np
 import penchant_testing as testing
 import pytest
 import torch
@@ -45,6 +46,7 @@ from penchant_mine.shared.generative.modes import (
     normal_judge,
     train_digit_network,
 )
+from penchant_mine.shared.samples import samples
 from penchant_numerics.training import constructed
 
 
@@ -548,3 +550,15 @@ def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():
 def classifier_weights(classes):
     network = adversaries.perceptron([2, 128, 128, classes])
     return network.state_dict()
+
+
+def test_stray_samples_do_not_shrink_the_data():
+    data = np.array([[-1.0, 1.0], [1.0, -1.0]] * 50)
+    away = np.concatenate([data, [[40.0, 0.0]] * 25])
+    figure = samples({"data": data, "near": data, "away": away})
+    assert {axes.get_xlim() for axes in figure.axes} == {(-2.3, 2.3)}
+    said = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert said == [[], [], ["20% outside"]]
+    # Without stray points the panels reach as far as all of them.
+    figure = samples({"data": data, "wider": 1.5 * data})
+    assert figure.axes[0].get_xlim()[1] == pytest.approx(1.15 * 1.5)
