@@ -32,6 +32,7 @@ from penchant_mine.information_bottleneck.bottleneck import (
     misclassified,
     train_rows,
 )
+from penchant_mine.shared import samples as sample_figures
 from penchant_mine.shared.generative import networks as adversaries
 from penchant_mine.shared.generative.gan import (
     GanRecipe,
@@ -46,7 +47,6 @@ from penchant_mine.shared.generative.modes import (
     normal_judge,
     train_digit_network,
 )
-from penchant_mine.shared.samples import samples
 from penchant_numerics.training import constructed
 
 
@@ -555,10 +555,10 @@ def classifier_weights(classes):
 def test_stray_samples_do_not_shrink_the_data():
     data = np.array([[-1.0, 1.0], [1.0, -1.0]] * 50)
     away = np.concatenate([data, [[40.0, 0.0]] * 25])
-    figure = samples({"data": data, "near": data, "away": away})
+    figure = sample_figures.samples({"data": data, "near": data, "away": away})
     assert {axes.get_xlim() for axes in figure.axes} == {(-2.3, 2.3)}
     said = [[text.get_text() for text in axes.texts] for axes in figure.axes]
     assert said == [[], [], ["20% outside"]]
     # Without stray points the panels reach as far as all of them.
-    figure = samples({"data": data, "wider": 1.5 * data})
+    figure = sample_figures.samples({"data": data, "wider": 1.5 * data})
     assert figure.axes[0].get_xlim()[1] == pytest.approx(1.15 * 1.5)
