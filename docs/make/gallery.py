@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gather import gathered
+from penchant import Quantity
 from penchant.results.differences import z_text
 from penchant_numerics.statistics import rounded
 from verdicts import (
@@ -172,7 +173,7 @@ def _story(about: dict[str, Any], measured: Any) -> list[str]:
         lines += [f"**{table['title']}**", "", f"| | {' | '.join(columns)} |"]
         lines += ["|---|" + "---|" * len(columns)]
         for row in table["rows"]:
-            cells = [_cell(str(number(measured, name, ""))) for name in row["numbers"]]
+            cells = [_value(number(measured, name, "")) for name in row["numbers"]]
             lines.append(f"| {' | '.join([_cell(row['about']), *cells])} |")
         lines.append("")
     return lines
@@ -444,11 +445,15 @@ def _ours(entry: dict[str, Any], measured: Any) -> list[str]:
         except MissingNumberError:
             lines.append(f"| {_cell(name)} | missing | — |")
             continue
-        value = str(found).partition(" (null")[0]
-        lines.append(f"| {_cell(name)} | {value} | {found.null_text or '—'} |")
+        lines.append(f"| {_cell(name)} | {_value(found)} | {found.null_text or '—'} |")
     if entry["judgement"].outcomes:
         lines += ["", *_tests(entry)]
     return [*lines, *_table(entry, measured), ""]
+
+
+def _value(quantity: Quantity) -> str:
+    """A number with its error, without its null."""
+    return str(quantity).partition(" (null")[0]
 
 
 def _tests(entry: dict[str, Any]) -> list[str]:

@@ -300,7 +300,7 @@ def test_a_chapter_begins_with_its_story_and_tables_over_runs(made, measured):
         "",
         "| | own | two |",
         "|---|---|---|",
-        "| before \\| after | 1.00 ± 0.10 (null 0.5) | 5.00 ± 0.10 |",
+        "| before \\| after | 1.00 ± 0.10 | 5.00 ± 0.10 |",
         "",
     ]
     assert made["gallery"]._story({}, measured) == []
