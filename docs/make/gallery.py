@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gather import gathered
+from penchant import Quantity
 from penchant.results.differences import z_text
 from penchant_numerics.statistics import rounded
 from PIL import Image
@@ -158,10 +159,25 @@ def pages() -> dict[str, str]:
     for paper, about in papers.items():
         own = [entry for entry in entries if entry["paper"] == paper]
         lines = [GENERATED, f"# {about['title']}", "", about["cite"], "", _counted(own), ""]
+        lines += _story(about, measured)
         for entry in own:
             lines += _section(entry, runs, measured)
         written[f"{paper}.md"] = "\n".join(lines).rstrip() + "\n"
     return written
+
+
+def _story(about: dict[str, Any], measured: Any) -> list[str]:
+    """What a chapter says as a whole, and its tables of numbers of several runs."""
+    lines = [about["story"].strip(), ""] if "story" in about else []
+    for table in about.get("tables", ()):
+        columns = table["columns"]
+        lines += [f"**{table['title']}**", "", f"| | {' | '.join(columns)} |"]
+        lines += ["|---|" + "---|" * len(columns)]
+        for row in table["rows"]:
+            cells = [_value(number(measured, name, "")) for name in row["numbers"]]
+            lines.append(f"| {' | '.join([_cell(row['about']), *cells])} |")
+        lines.append("")
+    return lines
 
 
 def _index(papers: Any, entries: list[dict[str, Any]], measured: Any) -> str:
@@ -459,11 +475,15 @@ def _ours(entry: dict[str, Any], measured: Any) -> list[str]:
         except MissingNumberError:
             lines.append(f"| {_cell(name)} | missing | — |")
             continue
-        value = str(found).partition(" (null")[0]
-        lines.append(f"| {_cell(name)} | {value} | {found.null_text or '—'} |")
+        lines.append(f"| {_cell(name)} | {_value(found)} | {found.null_text or '—'} |")
     if entry["judgement"].outcomes:
         lines += ["", *_tests(entry)]
     return [*lines, *_table(entry, measured), ""]
+
+
+def _value(quantity: Quantity) -> str:
+    """A number with its error, without its null."""
+    return str(quantity).partition(" (null")[0]
 
 
 def _tests(entry: dict[str, Any]) -> list[str]:

@@ -80,8 +80,8 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def compare(rounds: int, steps: int) -> None:
-    x, z = pairs(10000, 20)
+def compare(rounds: int, steps: int, dimension: int) -> None:
+    x, z = pairs(10000, dimension)
     found: dict[str, list[float]] = {"plain": [], "stacked": [], "with null": []}
     for _ in range(rounds):
         found["plain"].append(seconds(lambda: [plain(x, z, steps) for _ in range(TRAININGS)]))
@@ -89,7 +89,7 @@ def compare(rounds: int, steps: int) -> None:
         found["with null"].append(seconds(lambda: stacked(x, z, steps, TRAININGS + 2)))
     best = {name: min(values) for name, values in found.items()}
     print(
-        f"mine, d = 20, 10000 samples, {steps} steps of {BATCH}, 128-128, one thread, CPU seconds (fastest of {rounds})"
+        f"mine, d = {dimension}, 10000 samples, {steps} steps of {BATCH}, 128-128, one thread, CPU seconds (fastest of {rounds})"
     )
     print(f"  4 runs of a plain loop, one after another        {best['plain']:7.2f}   1.00")
     print(
@@ -122,7 +122,8 @@ def main() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        compare(arguments.rounds, arguments.steps)
+        for dimension in (1, 5, 20):
+            compare(arguments.rounds, arguments.steps, dimension)
         neighbours()
     finally:
         torch.set_num_threads(threads)

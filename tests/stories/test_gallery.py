@@ -317,6 +317,25 @@ def test_what_failed_or_changed_is_measured_again(made):
     assert not is_finished({}, "a")
 
 
+def test_a_chapter_begins_with_its_story_and_tables_over_runs(made, measured):
+    row = {"about": "before | after", "numbers": ["own:risen", "two:mlp/risen"]}
+    about = {
+        "story": "It rises.\n",
+        "tables": [{"title": "Rises", "columns": ["own", "two"], "rows": [row]}],
+    }
+    assert made["gallery"]._story(about, measured) == [
+        "It rises.",
+        "",
+        "**Rises**",
+        "",
+        "| | own | two |",
+        "|---|---|---|",
+        "| before \\| after | 1.00 ± 0.10 | 5.00 ± 0.10 |",
+        "",
+    ]
+    assert made["gallery"]._story({}, measured) == []
+
+
 def test_every_experiment_has_an_entry():
     files = {str(path.relative_to(ROOT / "examples")) for path in ROOT.glob("examples/*/*.toml")}
     covered = set(ENTRIES["others"])

@@ -4,6 +4,7 @@ import math
 import types
 from dataclasses import replace
 
+import numpy as np
 import penchant_testing as testing
 import pytest
 import torch
@@ -12,10 +13,11 @@ from penchant_mine.bidirectional_reconstruction.bidirectional import (
     Batch,
     Model,
     _add_information,
-    train_model,
+    train_models,
 )
 from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
 from penchant_mine.bidirectional_reconstruction.probe import _modes as counted_modes
+from penchant_mine.bidirectional_reconstruction.probe import _point_makers
 from penchant_mine.declarations.generative import BidirectionalReconstruction, GanModes
 from penchant_mine.gan_modes.gan_networks import gan_players
 from penchant_mine.gan_modes.mode_judges import curve_judge, image_nulls
@@ -28,15 +30,16 @@ from penchant_mine.information_bottleneck.bottleneck import (
     information_from_density,
     information_upper_bound,
     misclassified,
-    train_row,
+    train_rows,
 )
+from penchant_mine.shared import samples as sample_figures
 from penchant_mine.shared.generative import networks as adversaries
 from penchant_mine.shared.generative.gan import (
     GanRecipe,
     Players,
     adaptively_clipped,
-    norm,
-    train_gan,
+    norms,
+    train_gans,
 )
 from penchant_mine.shared.generative.modes import (
     coverage,
@@ -61,7 +64,7 @@ def test_adaptive_clip_on_gradients_made_by_hand():
         tensors([0.0, 6.0], [[8.0]]),
     )  # lengths 5 and 10
     clipped = adaptively_clipped(adversarial, informative)
-    assert norm(clipped) == pytest.approx(5.0)
+    assert float(norms(clipped)) == pytest.approx(5.0)
     assert torch.allclose(clipped[0], torch.tensor([0.0, 3.0], device="cpu")) and float(
         clipped[1]
     ) == pytest.approx(4.0)
@@ -69,8 +72,8 @@ def test_adaptive_clip_on_gradients_made_by_hand():
     assert all(torch.equal(a, b) for a, b in zip(shorter, adversarial))  # never made longer
     nothing = adaptively_clipped(adversarial, tensors([0.0, 0.0], [[0.0]]))
     broken = adaptively_clipped(adversarial, tensors([math.inf, 1.0], [[math.nan]]))
-    assert norm(nothing) == 0 and norm(broken) == 0
-    assert norm(adaptively_clipped(tensors([0.0, 0.0], [[0.0]]), informative)) == 0
+    assert norms(nothing) == 0 and norms(broken) == 0
+    assert norms(adaptively_clipped(tensors([0.0, 0.0], [[0.0]]), informative)) == 0
 
 
 def test_norm_is_over_the_whole_generator_not_layer_by_layer():
@@ -178,6 +181,20 @@ def test_normalisation_of_each_network_is_an_option(where):
         assert widths[0] == (6 if len(shape) == 1 else 3)
 
 
+@pytest.mark.parametrize("kind", ["batch", "none"])
+def test_networks_of_points_of_a_bidirectional_model_have_the_chosen_layers(kind):
+    options = BidirectionalReconstruction(
+        activation="relu", generator_normalization=kind, generator=(4,), discriminator=(4,)
+    )
+    made = {name: make() for name, make in _point_makers(options, (2,), 2).items()}
+    layers = {name: [*network.modules()] for name, network in made.items()}
+    for found in layers.values():
+        assert any(isinstance(each, torch.nn.ReLU) for each in found)
+        assert not any(isinstance(each, torch.nn.LeakyReLU) for each in found)
+    norms = [each for each in layers["decoder"] if isinstance(each, torch.nn.BatchNorm1d)]
+    assert len(norms) == (kind == "batch")
+
+
 def test_spiral_lies_on_its_arm():
     data = testing.dataset("spiral:train=400,noise_std=0.0")
     along = data.train.labels[:, 0]
@@ -204,7 +221,7 @@ def test_gan_learns_one_blob_and_only_its_generator_hears_of_information():
     players = Players(*(constructed(make, number) for number, make in enumerate(makers)))
     data = torch.randn(500, 2, generator=generator(), device="cpu") * 0.5 + 1
     before = torch.random.get_rng_state()
-    information = train_gan(players, data, recipe, generator(1))
+    (information,) = train_gans([players], data, recipe, [generator(1)])
     assert torch.equal(before, torch.random.get_rng_state())
     with torch.no_grad():
         made = players.generator(torch.randn(1000, 2, generator=generator(2), device="cpu"))
@@ -230,7 +247,8 @@ def trained_gan(device, steps):
     )
     made = [constructed(make, number).to(device) for number, make in enumerate(makers)]
     data = torch.randn(50, 2, generator=generator(), device="cpu").to(device)
-    return train_gan(Players(*made), data, recipe, generator(1))
+    (information,) = train_gans([Players(*made)], data, recipe, [generator(1)])
+    return information
 
 
 def test_information_of_a_short_training_is_that_of_its_last_step():
@@ -259,10 +277,10 @@ def test_a_step_of_a_bottleneck_waits_for_nothing(name):
         network = constructed(make, 0).to(device)
         informant = None
         if row.regulariser == "mine":
-            informant = constructed(lambda: NoisyStatistics(7, 5), 1).to(device)
+            informant = [constructed(lambda: NoisyStatistics(7, 5), 1).to(device)]
         x = torch.randn(samples, 4, generator=generator(), device="cpu").to(device)
         labels = (torch.arange(samples, device="cpu") % 2).to(device)
-        train_row(network, informant, x, labels, recipe, generator(2))
+        train_rows([network], informant, x, labels, recipe, [generator(2)])
         return torch.cat([each.detach().cpu().flatten() for each in network.parameters()])
 
     waits = []
@@ -287,9 +305,9 @@ def test_information_is_of_the_pairs_of_the_chosen_side(side):
         torch.randn(6, 2, generator=generator(), device="cpu"),
         torch.randn(6, 1, generator=generator(1), device="cpu"),
     )
-    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
+    batch = Batch(x[None], z[None], model.infer(x, generator(2), 1)[None], model.decoder(z)[None])
     recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
-    score = model.statistics(*batch.informed(recipe)).sum()
+    score = model.statistics(*(each[0] for each in batch.informed(recipe))).sum()
     moved = {
         name: any(
             g is not None
@@ -326,15 +344,15 @@ def test_information_is_clipped_to_the_gradient_of_the_side_that_it_is_of(side):
     for network, length in ((informed, 1e-3), (other, 1.0)):
         for parameter in network.parameters():
             parameter.grad = torch.full_like(parameter, length)
-    before = float(norm([each.grad for each in informed.parameters()]))
+    before = float(norms([each.grad for each in informed.parameters()]))
     x = torch.randn(6, 2, generator=generator(), device="cpu")
     z = torch.randn(6, 1, generator=generator(1), device="cpu")
-    batch = Batch(x, z, model.infer(x, generator(2), 1), model.decoder(z))
+    batch = Batch(x[None], z[None], model.infer(x, generator(2), 1)[None], model.decoder(z)[None])
     recipe = AliRecipe(1, 6, 1e-3, 1.0, 1.0, 1, 1, 0.1, side)
-    scores = model.statistics(*batch.informed(recipe))
+    scores = model.statistics(*(each[0] for each in batch.informed(recipe)))
     _add_information(model, recipe, 100 * scores.sum())
     added = [each.grad - 1e-3 for each in informed.parameters()]
-    assert norm(added) == pytest.approx(before, rel=1e-3)
+    assert float(norms(added)) == pytest.approx(before, rel=1e-3)
     assert all((each.grad == 1).all() for each in other.parameters())
 
 
@@ -355,7 +373,7 @@ def test_the_weight_of_the_information_changes_what_the_encoder_learns():
     trained = {}
     for beta in (0.0, 1.0):
         model = Model(*(constructed(networks[number == 1], number) for number in range(4)))
-        train_model(model, "mine", data, replace(recipe, beta=beta), generator(5))
+        train_models([model], "mine", data, replace(recipe, beta=beta), [generator(5)])
         trained[beta] = model.encoder.layers[0].weight.detach()
     assert not torch.equal(trained[0.0], trained[1.0])
 
@@ -494,7 +512,7 @@ def test_a_bottleneck_may_end_with_averaged_weights():
         classifier = constructed(
             lambda: Classifier(ROWS["baseline"], 4, [6], 3, 2, propagated=2), 0
         )
-        train_row(classifier, None, x, labels, replace(recipe, polyak=decay), generator(2))
+        train_rows([classifier], None, x, labels, replace(recipe, polyak=decay), [generator(2)])
         weights[decay] = classifier.decoder.weight.detach()
     assert torch.allclose(weights[0.0], weights[None])  # of the last step alone
     assert not torch.allclose(weights[0.9], weights[None])
@@ -532,3 +550,15 @@ def test_modes_of_what_a_decoder_makes_are_those_of_the_data_or_fewer():
 def classifier_weights(classes):
     network = adversaries.perceptron([2, 128, 128, classes])
     return network.state_dict()
+
+
+def test_stray_samples_do_not_shrink_the_data():
+    data = np.array([[-1.0, 1.0], [1.0, -1.0]] * 50)
+    away = np.concatenate([data, [[40.0, 0.0]] * 25])
+    figure = sample_figures.samples({"data": data, "near": data, "away": away})
+    assert {axes.get_xlim() for axes in figure.axes} == {(-2.3, 2.3)}
+    said = [[text.get_text() for text in axes.texts] for axes in figure.axes]
+    assert said == [[], [], ["20% outside"]]
+    # Without stray points the panels reach as far as all of them.
+    figure = sample_figures.samples({"data": data, "wider": 1.5 * data})
+    assert figure.axes[0].get_xlim()[1] == pytest.approx(1.15 * 1.5)

@@ -6,10 +6,14 @@ squared error of reconstructions, `alice-adversarial` a second discriminator tha
 encoder's joint, reconstruction error <= KL of the joints - I_q(x, z) + H_q(x), and H_q(x) is that
 of the data (the thesis writes H_q(z)): so it is the encoder's information that helps; the decoder's
 can be chosen, too.
+
+Several models train side by side, as in `gan`: all tensors of a step have an axis of networks
+first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,11 +24,13 @@ from penchant_mine.shared.generative.gan import (
     adam,
     adaptively_clipped,
     draw_rows,
+    draw_side_by_side,
     fake_loss,
     real_loss,
     scores_of,
     update,
 )
+from penchant_mine.shared.generative.side_by_side import side_by_side
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 RECONSTRUCTING = ("alice-l2", "alice-adversarial")  # variants that learn from reconstructions
@@ -100,40 +106,51 @@ class Batch:
         if recipe.information_of == "encoder":
             x, z = self.x, self.inferred
         if recipe.information_with == "independent":
-            z = z.roll(1, 0)
+            z = z.roll(1, 1)
         return x, z
 
     def real_pairs(self) -> Tensor:
         """(x, x)."""
-        return torch.cat([self.x, self.x], 1)
+        return torch.cat([self.x, self.x], 2)
 
     def reconstructed_pairs(self) -> Tensor:
         """(x, reconstruction)."""
         assert self.again is not None
-        return torch.cat([self.x, self.again], 1)
+        return torch.cat([self.x, self.again], 2)
 
 
-def train_model(
-    model: Model, variant: str, data: Tensor, recipe: AliRecipe, generator: Generator
+def train_models(
+    models: Sequence[Model],
+    variant: str,
+    data: Tensor,
+    recipe: AliRecipe,
+    generators: Sequence[Generator],
 ) -> None:
-    """Train in place.
+    """Train in place, side by side; each as if alone, up to rounding.
 
     Args:
-        model: The networks.
+        models: The networks of each. Those of several are perceptrons of one architecture.
         variant: `ali`, `alice-l2`, `alice-adversarial` or `mine`.
-        data: Real samples.
+        data: Real samples, the same for all.
         recipe: How they are trained.
-        generator: For batches, noise and prior.
+        generators: For batches, noise and prior, one for each.
     """
     # A step must not wait for numbers of the host.
-    generator = noise.own_generator(generator, data.device)
+    generators = [noise.own_generator(generator, data.device) for generator in generators]
+    model = _side_by_side(models)
     both = adam([*model.encoder.parameters(), *model.decoder.parameters()], recipe.learning_rate)
     judges = _Judges(model, recipe)
+
+    def drawn(size: int) -> Tensor:
+        return draw_side_by_side(
+            lambda each: normal(recipe.batch, size, each, data.device), generators
+        )
+
     for _ in range(recipe.steps):
         # Data and prior, and what the networks make of each.
-        x = draw_rows(data, recipe.batch, generator)
-        z = normal(recipe.batch, recipe.latent, generator, data.device)
-        inferred = model.infer(x, generator, recipe.noise_inputs)
+        x = draw_rows(data, recipe.batch, generators)
+        z = drawn(recipe.latent)
+        inferred = model.encoder(x, drawn(recipe.noise_inputs))
         # Only variants that learn from reconstructions pay for them.
         again = model.decoder(inferred) if variant in RECONSTRUCTING else None
         made = model.decoder(z)
@@ -141,6 +158,14 @@ def train_model(
         batch = Batch(x, z, inferred, made, again)
         judges.learn(batch.detached())
         _train_both(model, both, recipe, batch)
+
+
+def _side_by_side(models: Sequence[Model]) -> Model:
+    stacks = {}
+    for name, network in vars(models[0]).items():
+        if network is not None:
+            stacks[name] = side_by_side([getattr(model, name) for model in models])
+    return Model(**stacks)
 
 
 class _Judges:
@@ -166,8 +191,7 @@ class _Judges:
         if model.statistics is not None:
             informed = batch.informed(self._recipe)
             joint, marginal = scores_of(model.statistics, *informed)
-            loss = self._bound.loss(joint, marginal)
-            update(self._optimizers["statistics"], loss.sum())
+            update(self._optimizers["statistics"], self._bound.loss(joint, marginal))
         if model.pair_discriminator is not None:
             of_real = model.pair_discriminator(batch.real_pairs())
             of_fake = model.pair_discriminator(batch.reconstructed_pairs())
@@ -187,19 +211,21 @@ def _train_both(
         fooled = real_loss(model.pair_discriminator(batch.reconstructed_pairs()))
         loss = loss + recipe.weight * fooled
     elif batch.again is not None:
-        squares = (batch.again - batch.x).square().flatten(1).sum(1)
-        loss = loss + recipe.weight * squares.mean()
+        squares = (batch.again - batch.x).square().flatten(2).sum(2)
+        loss = loss + recipe.weight * squares.mean(1)
     statistics = model.statistics
     optimizer.zero_grad(set_to_none=True)
-    loss.backward(retain_graph=statistics is not None)
+    loss.sum().backward(retain_graph=statistics is not None)
     if statistics is not None:
         joint, marginal = scores_of(statistics, *batch.informed(recipe))
         information = DonskerVaradhan(1.0).value(joint, marginal).sum()
-        _add_information(model, recipe, information)
+        _add_information(model, recipe, information, networks=len(batch.x))
     optimizer.step()
 
 
-def _add_information(model: Model, recipe: AliRecipe, information: Tensor) -> None:
+def _add_information(
+    model: Model, recipe: AliRecipe, information: Tensor, *, networks: int = 1
+) -> None:
     """Add the gradient that raises the information, to the one network that it depends on.
 
     It is clipped to the length of that network's own adversarial gradient. The other network's has
@@ -209,9 +235,10 @@ def _add_information(model: Model, recipe: AliRecipe, information: Tensor) -> No
     parameters = list(informed.parameters())
     adversarial = [_gradient_of(each) for each in parameters]
     informative = torch.autograd.grad(-information, parameters)
-    clipped = adaptively_clipped(adversarial, informative)
+    clipped = adaptively_clipped(adversarial, informative, networks=networks)
     for parameter, before, extra in zip(parameters, adversarial, clipped):
-        parameter.grad = before + recipe.beta * extra
+        # The fused Adam reads numbers in the order of memory, whatever the strides are.
+        parameter.grad = (before + recipe.beta * extra).contiguous()
 
 
 def _gradient_of(parameter: nn.Parameter) -> Tensor:

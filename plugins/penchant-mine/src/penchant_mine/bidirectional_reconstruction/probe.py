@@ -9,14 +9,14 @@ import penchant
 import torch
 from penchant_numerics import Refusal
 from penchant_numerics.statistics import binomial_stderr, combined_error, mean_and_stderr
-from penchant_numerics.training import constructed
+from penchant_numerics.training import constructed, shard_of
 from torch import Tensor, nn
 
 from penchant_mine.bidirectional_reconstruction.bidirectional import (
     AliRecipe,
     Model,
     normal,
-    train_model,
+    train_models,
 )
 from penchant_mine.bidirectional_reconstruction.ms_ssim import ms_ssim, scales_for
 from penchant_mine.declarations.generative import BidirectionalReconstruction
@@ -38,6 +38,7 @@ from penchant_mine.shared.generative.networks import (
     Upwards,
     perceptron,
 )
+from penchant_mine.shared.generative.side_by_side import groups, map_side_by_side
 from penchant_mine.shared.recipes import recipe_from
 
 KEYS = {
@@ -55,13 +56,11 @@ CAPTURED = 0.25  # share of its due samples from which on a mode counts, as in g
 
 
 def run(options: BidirectionalReconstruction, context: penchant.Context) -> penchant.Result:
-    """Train every variant `trainings` times, one shard each."""
-    # Every variant of a training begins from the same random numbers.
-    items = []
-    for variant in options.variants:
-        items += [{"variant": variant, "training": n} for n in range(options.trainings)]
+    """Train every variant `trainings` times, those of narrow perceptrons side by side."""
     classifier = _classifier_state(options, context)
-    shards = list(context.map(measure, items, shared=classifier))
+    trainings = groups(options.trainings, _perceptron_widths(options, context.data.shape))
+    # Every variant of a training begins from the same random numbers.
+    by_variant = map_side_by_side(context, measure, options.variants, trainings, shared=classifier)
     test = context.data.test
     quantities: dict[str, penchant.Quantity] = {}
     # Labels that are no classes come as a column.
@@ -69,9 +68,7 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
     arrays: dict[str, Any] = {"samples-data": shown(scaled(test.inputs)), "labels": labels[:POINTS]}
     # There may be fewer test samples than requested.
     judged = min(options.samples, len(test.inputs))
-    for number, variant in enumerate(options.variants):
-        start = number * options.trainings
-        rows = shards[start : start + options.trainings]
+    for variant, rows in by_variant.items():
         quantities |= _quantities(variant, rows, judged)
         for key in ("samples", "reconstructions", "embeddings"):
             arrays[f"{key}-{variant}"] = rows[0][key]
@@ -165,19 +162,36 @@ def _note(options: BidirectionalReconstruction, context: penchant.Context) -> No
 
 
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
-    """Train one model; judge its reconstructions of test samples, for the null of other ones."""
+    """Train models side by side; judge their reconstructions, for the null of other samples.
+
+    The row of each is that of its training alone, up to rounding.
+    """
+    numbers: list[int] = item["trainings"]
+    return shard_of(numbers, lambda trainings: _trained(context, item["variant"], trainings))
+
+
+def _trained(context: penchant.Context, variant: str, trainings: list[int]) -> list[dict[str, Any]]:
     options: BidirectionalReconstruction = context.options
-    variant, training = item["variant"], item["training"]
     data = scaled(context.data.train.inputs)
     # Images need more components than points in a plane.
     latent = options.latent or LATENT.get(len(context.data.shape), 2)
     recipe = recipe_from(AliRecipe, options, latent=latent)
-    generator = context.generator("training", training)
-    model = _model(context, variant, latent, generator.initial_seed())
-    train_model(model, variant, data, recipe, generator)
-    for network in model.networks():
-        network.eval()
+    generators = [context.generator("training", training) for training in trainings]
+    models = [_model(context, variant, latent, each.initial_seed()) for each in generators]
+    train_models(models, variant, data, recipe, generators)
+    rows = []
+    for model, training in zip(models, trainings, strict=True):
+        for network in model.networks():
+            network.eval()
+        rows.append(_row(context, model, recipe, variant, training))
+    return rows
 
+
+def _row(
+    context: penchant.Context, model: Model, recipe: AliRecipe, variant: str, training: int
+) -> dict[str, Any]:
+    """What a model makes of test samples and of the prior."""
+    options: BidirectionalReconstruction = context.options
     # Draws of the judged model come from a stream of their own.
     judged = context.generator("judged", training)
     test = scaled(context.data.test.inputs)[: options.samples]
@@ -347,25 +361,39 @@ def _model(context: penchant.Context, variant: str, latent: int, seed: int) -> M
 Makers = dict[str, Callable[[], nn.Module] | None]
 
 
+def _perceptron_widths(
+    options: BidirectionalReconstruction, shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Widths of all hidden layers where networks are perceptrons."""
+    if len(shape) == 3 and not options.perceptrons:
+        return None
+    return (*options.generator, *options.discriminator)
+
+
 def _point_makers(
     options: BidirectionalReconstruction, shape: tuple[int, ...], latent: int
 ) -> Makers:
     """Perceptrons; of images they see the pixels in a row, and the decoder's end is tanh."""
     widths, judges = options.generator, options.discriminator
+    activation = options.activation
     size = math.prod(shape)
 
     def decoder() -> nn.Module:
-        layers = perceptron([latent, *widths, size], batch_norm=True)
+        batch_norm = options.generator_normalization == "batch"
+        layers = perceptron([latent, *widths, size], batch_norm=batch_norm, activation=activation)
         if len(shape) == 3:
             layers = nn.Sequential(*layers, nn.Tanh(), nn.Unflatten(1, shape))
         return layers
 
+    def joined(inputs: int, hidden: tuple[int, ...], outputs: int) -> Callable[[], nn.Module]:
+        return lambda: Joined([inputs, *hidden, outputs], activation=activation)
+
     return {
-        "encoder": lambda: Joined([size + options.noise_inputs, *widths, latent]),
+        "encoder": joined(size + options.noise_inputs, widths, latent),
         "decoder": decoder,
-        "discriminator": lambda: Joined([size + latent, *judges, 1]),
-        "statistics": lambda: Joined([size + latent, *judges, 1]),
-        "pair_discriminator": lambda: Joined([2 * size, *judges, 1]),
+        "discriminator": joined(size + latent, judges, 1),
+        "statistics": joined(size + latent, judges, 1),
+        "pair_discriminator": joined(2 * size, judges, 1),
     }
 
 

@@ -33,6 +33,13 @@ def gan_players(
     return Players(made["generator"], made["discriminator"], made.get("statistics"))
 
 
+def perceptron_widths(options: GanModes, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Widths of all hidden layers where networks are perceptrons, those of points."""
+    if len(shape) == 3:
+        return None
+    return (*options.generator, *options.discriminator, *(options.statistics or ()))
+
+
 def _point_makers(options: GanModes, shape: tuple[int, ...]) -> Makers:
     size = math.prod(shape)
     latent = options.noise_inputs + options.code

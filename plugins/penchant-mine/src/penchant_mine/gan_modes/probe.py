@@ -8,10 +8,11 @@ import numpy as np
 import penchant
 import torch
 from penchant_numerics.data import Data
+from penchant_numerics.training import shard_of
 from torch import Tensor
 
 from penchant_mine.declarations.generative import GanModes
-from penchant_mine.gan_modes.gan_networks import gan_players
+from penchant_mine.gan_modes.gan_networks import gan_players, perceptron_widths
 from penchant_mine.gan_modes.mode_judges import (
     FARTHEST,
     NULLS,
@@ -22,8 +23,9 @@ from penchant_mine.gan_modes.mode_judges import (
     digit_classifier,
     modes_of,
 )
-from penchant_mine.shared.generative.gan import GanRecipe, generate, train_gan
+from penchant_mine.shared.generative.gan import GanRecipe, generate, train_gans
 from penchant_mine.shared.generative.modes import mode_count, scaled, shown
+from penchant_mine.shared.generative.side_by_side import groups, map_side_by_side
 from penchant_mine.shared.recipes import recipe_from
 
 VARIANTS = ("gan", "mine")
@@ -44,15 +46,12 @@ LEARNING_RATES = {1: 1e-3, 3: 2e-4}  # by the number of axes of an input: points
 
 
 def run(options: GanModes, context: penchant.Context) -> penchant.Result:
-    """Train every variant `trainings` times, one shard each."""
+    """Train every variant `trainings` times, those of narrow perceptrons side by side."""
     _check(context.data)
-    # Both variants of a training begin from the same random numbers.
-    items = []
-    for variant in VARIANTS:
-        items += [{"variant": variant, "training": n} for n in range(options.trainings)]
     classifier = digit_classifier(options, context)
-    shards = list(context.map(measure, items, shared=classifier))
-    by_variant = {"gan": shards[: options.trainings], "mine": shards[options.trainings :]}
+    trainings = groups(options.trainings, perceptron_widths(options, context.data.shape))
+    # Both variants of a training begin from the same random numbers.
+    by_variant = map_side_by_side(context, measure, VARIANTS, trainings, shared=classifier)
     # Numbers of every training, and their means.
     quantities = _quantities(context, by_variant)
     arrays: dict[str, Any] = {"samples-data": shown(scaled(context.data.test.inputs))}
@@ -232,23 +231,34 @@ def _warn_if_collapsed(context: penchant.Context, name: str, rows: list[dict[str
 
 
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
-    """Train one GAN and judge its samples, on the way too; the null judges test data."""
+    """Train GANs side by side and judge their samples, on the way too; the null judges test data.
+
+    The row of each is that of its training alone, up to rounding.
+    """
+    numbers: list[int] = item["trainings"]
+    return shard_of(numbers, lambda trainings: _trained(context, item["variant"], trainings))
+
+
+def _trained(context: penchant.Context, variant: str, trainings: list[int]) -> list[dict[str, Any]]:
     options: GanModes = context.options
-    variant, training = item["variant"], item["training"]
     data = context.data
     inputs = scaled(data.train.inputs)
-    generator = context.generator("training", training)
     rate = options.learning_rate or LEARNING_RATES.get(len(data.shape), LEARNING_RATES[1])
     recipe = recipe_from(GanRecipe, options, learning_rate=rate)
     # Networks come from the seed of the training, batches from its stream.
-    players = gan_players(
-        options, data.shape, generator.initial_seed(), inputs.device, informed=variant == "mine"
-    )
+    generators = [context.generator("training", training) for training in trainings]
+    players = []
+    for generator in generators:
+        seed = generator.initial_seed()
+        made = gan_players(options, data.shape, seed, inputs.device, informed=variant == "mine")
+        players.append(made)
     modes = modes_of(context)
 
-    def sampled(*keys: int) -> Tensor:
+    def sampled(position: int, *keys: int) -> Tensor:
+        training = trainings[position]
         stream = context.generator("judged", training, *keys)
-        samples = generate(players.generator, options.samples, recipe, stream, inputs.device)
+        network = players[position].generator
+        samples = generate(network, options.samples, recipe, stream, inputs.device)
         if not torch.isfinite(samples).all():
             raise penchant.Error(
                 f"{variant}, training {training}: the generator diverged; a smaller learning_rate "
@@ -256,30 +266,33 @@ def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
             )
         return samples
 
-    along: list[dict[str, float]] = []
-    pictured: list[Tensor] = []
+    along: list[list[dict[str, float]]] = [[] for _ in trainings]
+    pictured: list[list[Tensor]] = [[] for _ in trainings]
 
     def observe(step: int) -> None:
         if step in eval_steps(options) and step < options.steps:
-            samples = sampled(step)
-            along.append(modes.covered(samples))
-            pictured.append(shown(samples))
+            for position in range(len(trainings)):
+                samples = sampled(position, step)
+                along[position].append(modes.covered(samples))
+                pictured[position].append(shown(samples))
 
-    information = train_gan(players, inputs, recipe, generator, observe=observe)
-    # Judged last, as if nothing had been judged before.
-    samples = sampled()
-    covered = modes.covered(samples)
-    numbers: dict[str, Any] = {**covered, "information": information, "samples": shown(samples)}
-    along.append(covered)
-    pictured.append(shown(samples))
-    for key in ALONG:
-        numbers[f"{key}-by-step"] = np.array([each[key] for each in along])
-    if not training:
-        numbers["samples-by-step"] = torch.stack(pictured)
-    # One variant is enough: nulls do not depend on it.
-    if variant == VARIANTS[0]:
-        numbers |= covered_by_none(context, modes, training)
-    return numbers
+    information = train_gans(players, inputs, recipe, generators, observe=observe)
+    rows = []
+    for position, training in enumerate(trainings):
+        # Judged last, as if nothing had been judged before.
+        samples = sampled(position)
+        covered = modes.covered(samples)
+        row: dict[str, Any] = {**covered, "information": information[position]}
+        row["samples"] = shown(samples)
+        row["samples-by-step"] = torch.stack([*pictured[position], shown(samples)])
+        for key in ALONG:
+            values = [each[key] for each in (*along[position], covered)]
+            row[f"{key}-by-step"] = np.array(values)
+        # One variant is enough: nulls do not depend on it.
+        if variant == VARIANTS[0]:
+            row |= covered_by_none(context, modes, training)
+        rows.append(row)
+    return rows
 
 
 def eval_steps(options: GanModes) -> tuple[int, ...]:

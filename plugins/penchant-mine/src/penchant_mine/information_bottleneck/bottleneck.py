@@ -1,19 +1,25 @@
 """Classifiers with a noisy representation, and what keeps the representation small.
 
+Several classifiers train side by side: tensors of a step then have an axis of networks first, and
+each network draws from its own generator.
+
 Encoders: `plain` z = enc(x); `gaussian` z = mu(x) + sigma(x) e; `additive` z = enc(x + s e);
 `propagated` z = enc([x, e]).
 """
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from penchant_numerics.inputs import noise
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from penchant_mine.shared.generative.gan import adam, update
+from penchant_mine.shared.generative.gan import adam, draw_side_by_side, update
+from penchant_mine.shared.generative.side_by_side import stacked
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 NARROW = 5.0  # sigma = softplus(output - 5): a young encoder is nearly without noise (Alemi et al.)
@@ -65,9 +71,24 @@ class BottleneckRecipe:
     polyak: float | None = None
 
 
-def noise_like(values: Tensor, generator: Generator) -> Tensor:
+Streams = Generator | Sequence[Generator]  # of one network, or of each of several
+
+
+def noise_like(values: Tensor, streams: Streams) -> Tensor:
     """Standard normal numbers in the shape of these, where they are."""
-    sampled = noise.normal(values.shape, generator, values.device)
+    return _sampled_like(noise.normal, values, streams)
+
+
+def _sampled_like(
+    draw: Callable[[Sequence[int], Generator, torch.device], Tensor],
+    values: Tensor,
+    streams: Streams,
+) -> Tensor:
+    if isinstance(streams, Generator):
+        sampled = draw(values.shape, streams, values.device)
+    else:
+        own = values.shape[1:]
+        sampled = draw_side_by_side(lambda each: draw(own, each, values.device), streams)
     return sampled.to(values.dtype)
 
 
@@ -102,14 +123,14 @@ class Classifier(nn.Module):
         self.decoder = nn.Linear(code, classes)
 
     def encode(
-        self, x: Tensor, recipe: BottleneckRecipe, generator: Generator, *, training: bool = False
+        self, x: Tensor, recipe: BottleneckRecipe, streams: Streams, *, training: bool = False
     ) -> tuple[Tensor, Tensor, Tensor]:
         """A draw of z, and the mean and standard deviation of a Gaussian encoder.
 
         For other encoders these are z itself and zeros.
         """
         # Noise on the input, where the row has it, comes before everything else.
-        x = self._with_noise(x, recipe, generator)
+        x = self._with_noise(x, recipe, streams)
         drops = training and self.row.regulariser == "dropout"
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
@@ -118,20 +139,20 @@ class Classifier(nn.Module):
                 break
             x = functional.relu(x)
             if drops:
-                chance = noise.uniform(x.shape, generator, x.device).to(x.dtype)
+                chance = _sampled_like(noise.uniform, x, streams)
                 x = x * (chance >= recipe.dropout) / (1 - recipe.dropout)
         if self.row.encoder != "gaussian":
             return x, x, torch.zeros_like(x)
-        mean = x[:, : self.code]
-        sigma = functional.softplus(x[:, self.code :] - NARROW) + SMALLEST
-        return mean + sigma * noise_like(mean, generator), mean, sigma
+        mean = x[..., : self.code]
+        sigma = functional.softplus(x[..., self.code :] - NARROW) + SMALLEST
+        return mean + sigma * noise_like(mean, streams), mean, sigma
 
-    def _with_noise(self, x: Tensor, recipe: BottleneckRecipe, generator: Generator) -> Tensor:
+    def _with_noise(self, x: Tensor, recipe: BottleneckRecipe, streams: Streams) -> Tensor:
         if self.row.input_noise:
-            x = x + recipe.noise_std * noise_like(x, generator)
+            x = x + recipe.noise_std * noise_like(x, streams)
         if self.propagated:
-            further = noise.normal((len(x), self.propagated), generator, x.device)
-            x = torch.cat([x, further.to(x.dtype)], 1)
+            further = x.new_empty((*x.shape[:-1], self.propagated))
+            x = torch.cat([x, noise_like(further, streams)], -1)
         return x
 
 
@@ -143,66 +164,72 @@ class NoisyStatistics(nn.Module):
         self.layers = _linear_layers([size, width, width, 1])
         self.deviations = (0.3, 0.5, 0.5)
 
-    def forward(self, x: Tensor, z: Tensor, generator: Generator) -> Tensor:
-        """Scores (1, samples)."""
-        hidden = torch.cat([x, z], 1)
+    def forward(self, x: Tensor, z: Tensor, streams: Streams) -> Tensor:
+        """Scores (networks, samples), of one network (1, samples)."""
+        hidden = torch.cat([x, z], -1)
         # Noise keeps the statistics network from learning samples by heart.
         for number, (layer, deviation) in enumerate(zip(self.layers, self.deviations)):
-            hidden = layer(hidden + deviation * noise_like(hidden, generator))
+            hidden = layer(hidden + deviation * noise_like(hidden, streams))
             hidden = functional.elu(hidden) if number < 2 else hidden
-        return hidden.reshape(1, -1)
+        return hidden.reshape(-1, hidden.shape[-2])
 
-    def scores(self, x: Tensor, z: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-        """Joint (1, samples) and marginal scores (1, 1, samples)."""
-        twice = torch.cat([x, x])
-        scores = self(twice, torch.cat([z, z.roll(1, 0)]), generator)
-        joint, marginal = scores.split(len(x), dim=1)
+    def scores(self, x: Tensor, z: Tensor, streams: Streams) -> tuple[Tensor, Tensor]:
+        """Joint (networks, samples) and marginal scores (networks, 1, samples)."""
+        twice = torch.cat([x, x], -2)
+        scores = self(twice, torch.cat([z, z.roll(1, -2)], -2), streams)
+        joint, marginal = scores.split(x.shape[-2], dim=1)
         return joint, marginal[:, None]
 
 
-def train_row(
-    classifier: Classifier,
-    statistics: NoisyStatistics | None,
+def train_rows(
+    classifiers: Sequence[Classifier],
+    statistics: Sequence[NoisyStatistics] | None,
     x: Tensor,
     labels: Tensor,
     recipe: BottleneckRecipe,
-    generator: Generator,
+    generators: Sequence[Generator],
 ) -> None:
-    """Train in place. The statistics network has its own optimiser and its own loss.
+    """Train in place, side by side; each as if alone, up to rounding.
 
-    With `polyak` the classifier ends with the average of its weights over all steps, the newest of
-    weight 1 - polyak, as in the code of Alemi et al.
+    A statistics network has its own optimiser and its own loss. With `polyak` a classifier ends
+    with the average of its weights over all steps, the newest of weight 1 - polyak, as in the code
+    of Alemi et al.
 
     Args:
-        classifier: Encoder and decoder.
-        statistics: What the information is estimated with; None: it is not.
+        classifiers: Encoder and decoder of each, of one row.
+        statistics: What the information of each is estimated with; None: it is not.
         x: Inputs (samples, size).
         labels: Classes (samples,).
         recipe: How they are trained.
-        generator: For batches and all noise.
+        generators: For batches and all noise, one for each.
     """
     # A step must not wait for numbers of the host.
-    generator = noise.own_generator(generator, x.device)
+    generators = [noise.own_generator(generator, x.device) for generator in generators]
+    classifier, networks = _side_by_side(classifiers), len(classifiers)
+    streams: Streams = generators if networks > 1 else generators[0]
     optimizer = adam(classifier.parameters(), recipe.learning_rate)
     informant = None
     if statistics is not None:
-        informant = _Informant(statistics, recipe, generator)
+        informant = _Informant(_side_by_side(statistics), recipe, streams)
     average = _Average(classifier, recipe.polyak) if recipe.polyak is not None else None
     for epoch in range(recipe.epochs):
         for group in optimizer.param_groups:
             group["lr"] = recipe.learning_rate * recipe.decay ** (epoch // 2)
-        # Every epoch has an order of its own.
-        order = noise.permutation(len(x), generator, x.device)
-        for rows in order.split(recipe.batch):
+        # Every epoch of a network has an order of its own.
+        orders = [noise.permutation(len(x), generator, x.device) for generator in generators]
+        order = torch.stack(orders) if networks > 1 else orders[0]
+        for rows in order.split(recipe.batch, -1):
             inputs = x[rows]
-            z, mean, sigma = classifier.encode(inputs, recipe, generator, training=True)
+            z, mean, sigma = classifier.encode(inputs, recipe, streams, training=True)
             # A single sample has no other to be paired with.
-            informing = informant if len(rows) > 1 else None
+            informing = informant if rows.shape[-1] > 1 else None
             if informing is not None:
                 informing.learn(inputs, z.detach())
             loss = _supervised(classifier.decoder(z), labels[rows], classifier.row, recipe)
             if classifier.row.regulariser == "variational":
                 loss = loss + BETA_VARIATIONAL * _kl_to_standard(mean, sigma)
+            # A mean over all networks; the information is their sum.
+            loss = networks * loss
             if informing is not None:
                 loss = loss + recipe.beta_mine * informing.information(inputs, z)
             update(optimizer, loss)
@@ -210,6 +237,19 @@ def train_row(
                 average.add()
     if average is not None:
         average.apply()
+
+
+Network = TypeVar("Network", Classifier, NoisyStatistics)
+
+
+def _side_by_side(networks: Sequence[Network]) -> Network:
+    """A network whose layers are those of all; one is itself."""
+    if len(networks) == 1:
+        return networks[0]
+    together = copy.deepcopy(networks[0])
+    for name, _ in networks[0].named_children():
+        setattr(together, name, stacked([getattr(network, name) for network in networks]))
+    return together
 
 
 class _Average:
@@ -241,20 +281,19 @@ class _Informant:
     """The statistics network, which learns from a loss of its own."""
 
     def __init__(
-        self, network: NoisyStatistics, recipe: BottleneckRecipe, generator: Generator
+        self, network: NoisyStatistics, recipe: BottleneckRecipe, streams: Streams
     ) -> None:
         self._network = network
         self._optimizer = adam(network.parameters(), recipe.learning_rate)
         self._bound = DonskerVaradhan(recipe.ema)
-        self._generator = generator
+        self._streams = streams
 
     def learn(self, x: Tensor, z: Tensor) -> None:
-        joint, marginal = self._network.scores(x, z, self._generator)
-        loss = self._bound.loss(joint, marginal)
-        update(self._optimizer, loss.sum())
+        joint, marginal = self._network.scores(x, z, self._streams)
+        update(self._optimizer, self._bound.loss(joint, marginal))
 
     def information(self, x: Tensor, z: Tensor) -> Tensor:
-        joint, marginal = self._network.scores(x, z, self._generator)
+        joint, marginal = self._network.scores(x, z, self._streams)
         # A value needs no moving average.
         bound = DonskerVaradhan(1.0)
         return bound.value(joint, marginal).sum()
@@ -262,10 +301,12 @@ class _Informant:
 
 def _supervised(logits: Tensor, labels: Tensor, row: Row, recipe: BottleneckRecipe) -> Tensor:
     smoothing = SMOOTHING if row.regulariser == "smoothing" else 0.0
-    loss = functional.cross_entropy(logits, labels, label_smoothing=smoothing)
+    loss = functional.cross_entropy(
+        logits.flatten(0, -2), labels.flatten(), label_smoothing=smoothing
+    )
     if row.regulariser == "confidence":
-        log_p = logits.log_softmax(1)
-        negative_entropy = (log_p.exp() * log_p).sum(1).mean()
+        log_p = logits.log_softmax(-1)
+        negative_entropy = (log_p.exp() * log_p).sum(-1).mean()
         loss = loss + BETA_CONFIDENCE * negative_entropy
     return loss
 
@@ -275,7 +316,7 @@ def _kl_to_standard(mean: Tensor, sigma: Tensor) -> Tensor:
     squares = mean.square() + sigma.square()
     logs = 2 * sigma.log()
     pointwise = squares - 1 - logs
-    of_samples = pointwise.sum(1)
+    of_samples = pointwise.sum(-1)
     return 0.5 * of_samples.mean()
 
 

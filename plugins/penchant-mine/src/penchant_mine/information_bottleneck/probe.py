@@ -8,7 +8,7 @@ import penchant
 import torch
 from penchant_numerics.data import kind_of
 from penchant_numerics.statistics import NO_NULL, mean_and_stderr, null_of, paired_difference
-from penchant_numerics.training import constructed
+from penchant_numerics.training import constructed, shard_of
 from torch import Generator, Tensor
 
 from penchant_mine.declarations.generative import InformationBottleneck
@@ -22,8 +22,9 @@ from penchant_mine.information_bottleneck.bottleneck import (
     information_from_density,
     information_upper_bound,
     misclassified,
-    train_row,
+    train_rows,
 )
+from penchant_mine.shared.generative.side_by_side import groups, rows_of
 from penchant_mine.shared.recipes import recipe_from
 
 SWEPT = "mine-gaussian"
@@ -46,29 +47,28 @@ Rows = list[dict[str, Any]]  # what shards found, one row per training
 
 
 def run(options: InformationBottleneck, context: penchant.Context) -> penchant.Result:
-    """Train every row, and the Gaussian encoder for every beta: one shard per training."""
+    """Train every row, and the Gaussian encoder for every beta; narrow ones side by side."""
     # Rows first, then the sweep over beta.
-    cells = [{"row": name, "beta": options.beta_mine} for name in options.rows]
+    cells: list[dict[str, Any]] = []
+    cells += [{"row": name, "beta": options.beta_mine} for name in options.rows]
     cells += [{"row": SWEPT, "beta": beta} for beta in options.betas or ()]
-    items = []
+    items: list[dict[str, Any]] = []
     for number, cell in enumerate(cells):
-        for training in range(options.trainings):
-            items.append({**cell, "cell": number, "training": training})
-    shards = list(context.map(measure, items))
+        for trainings in groups(options.trainings, _widths(options, cell["row"])):
+            items.append({**cell, "cell": number, "trainings": trainings})
     # Trainings of one cell stand together.
-    groups = []
-    for start in range(0, len(shards), options.trainings):
-        end = start + options.trainings
-        groups.append(shards[start:end])
+    by_cell: list[Rows] = [[] for _ in cells]
+    for item, answer in zip(items, context.map(measure, items), strict=True):
+        by_cell[item["cell"]] += rows_of(answer, len(item["trainings"]))
     labels = context.data.test.labels
     quantities: dict[str, penchant.Quantity] = {}
-    table = dict(zip(options.rows, groups))
+    table = dict(zip(options.rows, by_cell))
     for name, rows in table.items():
         quantities |= _quantities(name, rows, labels)
         quantities |= _differences(name, table)
     arrays = {}
     if options.betas:
-        swept = groups[len(options.rows) :]
+        swept = by_cell[len(options.rows) :]
         arrays = _sweep(options.betas, swept)
     context.conventions["information"] = (
         "I(X; Z) of test inputs, seen by neither training nor stopping of the classifier, and "
@@ -83,34 +83,50 @@ def run(options: InformationBottleneck, context: penchant.Context) -> penchant.R
     return penchant.Result(quantities, arrays)
 
 
+def _widths(options: InformationBottleneck, row: str) -> tuple[int, ...]:
+    """Of all layers that a row trains."""
+    judge = (options.statistics_width,) if ROWS[row].regulariser == "mine" else ()
+    return (*options.widths, *judge)
+
+
 def measure(context: penchant.Context, item: dict[str, Any]) -> dict[str, Any]:
-    """Train one row once; its test error and what its representation knows of test inputs."""
+    """Train a row several times; test errors and what representations know of test inputs."""
+    numbers: list[int] = item["trainings"]
+    return shard_of(numbers, lambda trainings: _trained(context, item, trainings))
+
+
+def _trained(context: penchant.Context, item: dict[str, Any], trainings: list[int]) -> Rows:
     options: InformationBottleneck = context.options
     data = context.data
     row = ROWS[item["row"]]
-    training = item["training"]
     # Pixels in [-1, 1], as published.
     x = 2 * data.train.inputs.flatten(1) - 1
     test = 2 * data.test.inputs.flatten(1) - 1
     recipe = recipe_from(BottleneckRecipe, options, beta_mine=item["beta"])
-    generator = context.generator("training", training)
-    seed = generator.initial_seed()
+    generators = [context.generator("training", training) for training in trainings]
+    seeds = [generator.initial_seed() for generator in generators]
     # The statistics network has the next seed, whether or not it is used.
-    network = _classifier(context, row, seed)
-    informant = None
+    networks = [_classifier(context, row, seed) for seed in seeds]
+    informants = None
     if row.regulariser == "mine" and item["beta"] > 0:
-        informant = _statistics(context, seed + 1)
+        informants = [_statistics(context, seed + 1) for seed in seeds]
     # What an encoder passes on before it has learnt anything is the null.
-    untrained = context.generator("untrained", training)
-    nulls, _ = _from_density(network, test, recipe, untrained)
-    train_row(network, informant, x, data.train.labels, recipe, generator)
-    # Judging has a stream of its own, so that more draws change no training.
-    judged = context.generator("judged", training)
-    wrong = misclassified(network, test, data.test.labels, recipe, options.code_draws, judged)
-    scope = context.scope("information", item["cell"], training)
-    known = _information(scope, network, test, recipe, judged)
-    known |= {f"untrained-{key}": value for key, value in nulls.items()}
-    return {"wrong": wrong.double(), **known}
+    nulls = []
+    for network, training in zip(networks, trainings, strict=True):
+        untrained = context.generator("untrained", training)
+        nulls.append(_from_density(network, test, recipe, untrained)[0])
+    train_rows(networks, informants, x, data.train.labels, recipe, generators)
+    rows = []
+    for network, null, training in zip(networks, nulls, trainings, strict=True):
+        # Judging has a stream of its own, so that more draws change no training.
+        judged = context.generator("judged", training)
+        draws = options.code_draws
+        wrong = misclassified(network, test, data.test.labels, recipe, draws, judged)
+        scope = context.scope("information", item["cell"], training)
+        known = _information(scope, network, test, recipe, judged)
+        known |= {f"untrained-{key}": value for key, value in null.items()}
+        rows.append({"wrong": wrong.double(), **known})
+    return rows
 
 
 def _classifier(context: penchant.Context, row: Row, seed: int) -> Classifier:
@@ -159,7 +175,7 @@ def _information(
         **numbers,
         "lower": estimate.value,
         "lower-stderr": estimate.stderr,
-        "untrained-lower": estimate.null,
+        "untrained-lower": math.nan if estimate.null is None else estimate.null,
     }
 
 
@@ -192,7 +208,7 @@ def _quantities(name: str, rows: Rows, labels: Tensor) -> dict[str, penchant.Qua
         value, own_error, own_df = _with_error(rows, key)
         # What an untrained encoder has, or what the estimator finds for shuffled pairs.
         nulls = [row[f"untrained-{key}"] for row in rows]
-        null = NO_NULL if None in nulls else null_of(nulls)
+        null = NO_NULL if np.isnan(nulls).any() else null_of(nulls)
         quantities[f"{label}-{name}"] = penchant.Quantity(
             value,
             stderr=own_error,

@@ -11,15 +11,21 @@ from matplotlib.figure import Figure
 from penchant_numerics.pictures import BLUE
 
 A_ROW = 8  # pictures
+FARTHEST = 2.0  # times the reach of the data that a panel shows
+NOTABLE = 0.01  # share of points outside that is said
 
 
 def samples(shown: Mapping[str, np.ndarray]) -> Figure:
-    """One panel for each title: points (count, 2), or pictures (count, channels, height, width)."""
+    """One panel for each title: points (count, 2), or pictures (count, channels, height, width).
+
+    Where points stray far, all panels show twice the reach of the first one's, the data, and say
+    how many lie outside.
+    """
     figure = Figure(figsize=(3.1 * len(shown), 3.5))
     panels = figure.subplots(1, len(shown), squeeze=False)[0]
     # One scale for all panels; a few stray points do not shrink the rest.
     reach = [float(np.quantile(np.abs(values), 0.999)) for values in shown.values()]
-    limit = 1.15 * max(reach)
+    limit = 1.15 * min(max(reach), FARTHEST * reach[0])
     for number, (axes, (title, values)) in enumerate(zip(panels, shown.items())):
         axes.set_title(title)
         if values.ndim == 4:
@@ -29,6 +35,10 @@ def samples(shown: Mapping[str, np.ndarray]) -> Figure:
         second = values[:, 1] if values.shape[1] > 1 else np.zeros(len(values))
         axes.scatter(values[:, 0], second, s=2, color=BLUE, alpha=0.4, linewidths=0)
         axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", xlabel="x 1")
+        outside = float((np.abs(values).max(1) > limit).mean())
+        if outside >= NOTABLE:
+            where = {"transform": axes.transAxes, "ha": "right", "va": "bottom"}
+            axes.text(0.98, 0.02, f"{outside:.0%} outside", **where)
         if not number:
             axes.set_ylabel("x 2")
     return figure
