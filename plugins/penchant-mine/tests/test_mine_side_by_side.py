@@ -21,7 +21,7 @@ from penchant_mine.shared.generative.gan import (
     train_gans,
 )
 from penchant_mine.shared.generative.networks import Joined, perceptron
-from penchant_mine.shared.generative.side_by_side import side_by_side
+from penchant_mine.shared.generative.side_by_side import side_by_side, write_back
 from penchant_numerics.training import constructed
 from torch import nn
 from torch.nn import functional
@@ -232,13 +232,13 @@ def test_a_clip_is_that_of_each_networks_own_gradient():
     torch.testing.assert_close(length, limit)
 
 
-def test_networks_learn_in_their_stack():
-    """Parameters are views, so that a network is evaluated as it is now without copies."""
+def test_networks_are_given_what_their_stack_has_learnt():
     networks = [constructed(lambda: perceptron([2, 4, 1], batch_norm=True), n) for n in range(2)]
     stack = side_by_side(networks)
     with torch.no_grad():
         for parameter in stack.parameters():
             parameter.add_(1.0)
+    write_back(stack)
     x = torch.randn(2, 6, 2, generator=generator(0), device="cpu")
     expected = torch.stack([network(own) for network, own in zip(networks, x)])
     torch.testing.assert_close(stack(x), expected)

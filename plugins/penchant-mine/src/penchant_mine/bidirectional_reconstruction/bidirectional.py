@@ -30,7 +30,7 @@ from penchant_mine.shared.generative.gan import (
     scores_of,
     update,
 )
-from penchant_mine.shared.generative.side_by_side import side_by_side
+from penchant_mine.shared.generative.side_by_side import side_by_side, write_back
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 RECONSTRUCTING = ("alice-l2", "alice-adversarial")  # variants that learn from reconstructions
@@ -158,6 +158,8 @@ def train_models(
         batch = Batch(x, z, inferred, made, again)
         judges.learn(batch.detached())
         _train_both(model, both, recipe, batch)
+    for stack in model.networks():
+        write_back(stack)
 
 
 def _side_by_side(models: Sequence[Model]) -> Model:

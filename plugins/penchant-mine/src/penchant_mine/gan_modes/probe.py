@@ -270,13 +270,15 @@ def _trained(context: penchant.Context, variant: str, trainings: list[int]) -> l
     pictured: list[list[Tensor]] = [[] for _ in trainings]
 
     def observe(step: int) -> None:
-        if step in eval_steps(options) and step < options.steps:
-            for position in range(len(trainings)):
-                samples = sampled(position, step)
-                along[position].append(modes.covered(samples))
-                pictured[position].append(shown(samples))
+        for position in range(len(trainings)):
+            samples = sampled(position, step)
+            along[position].append(modes.covered(samples))
+            pictured[position].append(shown(samples))
 
-    information = train_gans(players, inputs, recipe, generators, observe=observe)
+    on_the_way = eval_steps(options)[:-1]
+    information = train_gans(
+        players, inputs, recipe, generators, observe=observe, observed_steps=on_the_way
+    )
     rows = []
     for position, training in enumerate(trainings):
         # Judged last, as if nothing had been judged before.

@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from penchant_mine.shared.generative.gan import adam, draw_side_by_side, update
-from penchant_mine.shared.generative.side_by_side import stacked
+from penchant_mine.shared.generative.side_by_side import stacked, write_back
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 NARROW = 5.0  # sigma = softplus(output - 5): a young encoder is nearly without noise (Alemi et al.)
@@ -208,9 +208,8 @@ def train_rows(
     classifier, networks = _side_by_side(classifiers), len(classifiers)
     streams: Streams = generators if networks > 1 else generators[0]
     optimizer = adam(classifier.parameters(), recipe.learning_rate)
-    informant = None
-    if statistics is not None:
-        informant = _Informant(_side_by_side(statistics), recipe, streams)
+    judge = _side_by_side(statistics) if statistics is not None else None
+    informant = _Informant(judge, recipe, streams) if judge is not None else None
     average = _Average(classifier, recipe.polyak) if recipe.polyak is not None else None
     for epoch in range(recipe.epochs):
         for group in optimizer.param_groups:
@@ -237,6 +236,9 @@ def train_rows(
                 average.add()
     if average is not None:
         average.apply()
+    write_back(classifier)
+    if judge is not None:
+        write_back(judge)
 
 
 Network = TypeVar("Network", Classifier, NoisyStatistics)

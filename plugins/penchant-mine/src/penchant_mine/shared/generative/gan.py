@@ -12,7 +12,7 @@ Several GANs train side by side. All tensors of a step have an axis of networks 
 each GAN draws, scores, clips and learns for itself.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +21,7 @@ from penchant_numerics.training import outputs
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from penchant_mine.shared.generative.side_by_side import side_by_side
+from penchant_mine.shared.generative.side_by_side import side_by_side, write_back
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 BETAS = (0.5, 0.999)  # of Adam, as published
@@ -129,6 +129,7 @@ def train_gans(
     generators: Sequence[Generator],
     *,
     observe: Callable[[int], None] | None = None,
+    observed_steps: Collection[int] = (),
 ) -> list[float]:
     """Train in place, side by side; each as if alone, up to rounding.
 
@@ -137,7 +138,8 @@ def train_gans(
         data: Real samples, the same for all.
         recipe: How they are trained.
         generators: For batches and latent vectors, one for each.
-        observe: Called with the number of every step after it.
+        observe: Called with the number of a step after it, when the networks are up to date.
+        observed_steps: After which steps.
 
     Returns:
         For each the mean information over the last tenth of the steps, in nats on training batches;
@@ -177,8 +179,10 @@ def train_gans(
             informant.learn(fake.detach(), code, seen=step >= first_seen)
         # The generator last, against players that have just learnt.
         _update_generator(of_generator, together, fake, code, recipe.beta)
-        if observe is not None:
+        if observe is not None and step + 1 in observed_steps:
+            _write_back(together)
             observe(step + 1)
+    _write_back(together)
     return informant.means() if informant is not None else [0.0] * len(players)
 
 
@@ -189,6 +193,12 @@ def _side_by_side(players: Sequence[Players]) -> Players:
         side_by_side([each.discriminator for each in players]),
         side_by_side(statistics) if statistics else None,
     )
+
+
+def _write_back(together: Players) -> None:
+    for stack in vars(together).values():
+        if stack is not None:
+            write_back(stack)
 
 
 class _Informant:

@@ -1,9 +1,8 @@
 """Perceptrons of one architecture side by side: one module over (networks, samples, ...).
 
 A step of a narrow network is mostly the overhead of its operations, which a stack pays once.
-Activations, products and batch statistics of one network do not see another's. Parameters and
-buffers of the networks become views of the stacked ones, so that each network learns in place and
-can be evaluated on its own at any time.
+Activations, products and batch statistics of one network do not see another's. The networks
+themselves stay as they are until `write_back` gives them what the stack has learnt.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,8 +57,9 @@ class Linears(nn.Module):
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
-        self.weight = _shared_parameter(layers, "weight")  # (networks, outputs, inputs)
-        self.bias = _shared_parameter(layers, "bias")
+        self.weight = nn.Parameter(_together(layers, "weight"))  # (networks, outputs, inputs)
+        self.bias = nn.Parameter(_together(layers, "bias"))
+        self.origins = tuple(layers)  # no submodules: they learn nothing here
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs (networks, samples, outputs)."""
@@ -71,10 +71,11 @@ class BatchNorms(nn.Module):
 
     def __init__(self, layers: Sequence[nn.BatchNorm1d]) -> None:
         super().__init__()
-        self.weight = _shared_parameter(layers, "weight")  # (networks, features)
-        self.bias = _shared_parameter(layers, "bias")
-        self.running_mean = _shared(layers, "running_mean")
-        self.running_var = _shared(layers, "running_var")
+        self.weight = nn.Parameter(_together(layers, "weight"))  # (networks, features)
+        self.bias = nn.Parameter(_together(layers, "bias"))
+        self.running_mean = _together(layers, "running_mean")
+        self.running_var = _together(layers, "running_var")
+        self.origins = tuple(layers)
         momentum = layers[0].momentum
         assert momentum is not None  # the perceptrons here have torch's default
         self.momentum = momentum
@@ -115,7 +116,7 @@ class JoinedSideBySide(nn.Module):
 
 
 def stacked(networks: Sequence[nn.Module]) -> nn.Module:
-    """Several networks, or layers of them, as one, of which theirs become views."""
+    """Several networks, or layers of them, as one."""
     first = networks[0]
     if isinstance(first, nn.Linear):
         return Linears(networks)  # type: ignore[arg-type]  # all are of one architecture
@@ -134,17 +135,21 @@ def stacked(networks: Sequence[nn.Module]) -> nn.Module:
     raise TypeError(f"a layer of perceptrons is expected, found {type(first).__name__}")
 
 
-def _shared_parameter(layers: Sequence[nn.Module], name: str) -> nn.Parameter:
-    """The stacked parameters of this name, of which those of the layers become views."""
-    return nn.Parameter(_shared(layers, name))
+def _together(layers: Sequence[nn.Module], name: str) -> Tensor:
+    """The tensors of this name, stacked."""
+    return torch.stack([getattr(layer, name).detach() for layer in layers])
 
 
-def _shared(layers: Sequence[nn.Module], name: str) -> Tensor:
-    """The stacked tensors of this name, of which those of the layers become views."""
-    together = torch.stack([getattr(layer, name).detach() for layer in layers])
-    for layer, own in zip(layers, together):
-        getattr(layer, name).data = own
-    return together
+@torch.no_grad()
+def write_back(stack: nn.Module) -> None:
+    """Give the networks of a stack the weights and statistics that it has now."""
+    for module in stack.modules():
+        if not isinstance(module, Linears | BatchNorms):
+            continue
+        for number, layer in enumerate(module.origins):
+            for name, tensor in layer.state_dict(keep_vars=True).items():
+                if hasattr(module, name):
+                    tensor.copy_(getattr(module, name)[number])
 
 
 def groups(count: int, widths: Iterable[int] | None) -> list[list[int]]:
