@@ -240,6 +240,9 @@ def _architectures(given: object, own: Mapping[str, Any]) -> list[dict[str, Any]
         raise Error(f"{' and '.join(keys)} belong to an architecture, found none")
     if given is None:
         return []
+    if isinstance(given, (list, tuple)):
+        hint = "penchant.run takes an experiment with several"
+        raise Error(f"measure takes one architecture, found {len(given)} in a list; {hint}")
     # A position is written as text, as in TOML.
     if isinstance(output := keys.get("output"), int):
         keys["output"] = str(output)

@@ -45,7 +45,9 @@ class Document:
         """The component of this kind that a table names; `where` is the table's key."""
         name = entry.get("name")
         if not isinstance(name, str):
-            raise Error(f"expected a name of an installed {kind}, found {name!r} ({where}.name)")
+            found = f"expected a name of an installed {kind}, found {name!r} ({where}.name)"
+            hint = "; penchant.measure takes a class or function" if kind == "probe" else ""
+            raise Error(found + hint)
         return self.plugins.find(kind, name, f"{where}.name")
 
     def component(self, registration: Registration, entry: Table, where: str) -> Component:

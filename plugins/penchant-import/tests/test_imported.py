@@ -133,6 +133,11 @@ def test_what_a_network_returns_is_told_with_the_option_that_helps():
         penchant.measure("output-spread", dataset=(X, Y), output="logits")
 
 
+def test_several_architectures_are_those_of_an_experiment():
+    with pytest.raises(penchant.Error, match="takes one architecture, found 2 in a list; penchant"):
+        penchant.measure("nad", architecture=["logistic", "lenet"])
+
+
 def test_one_of_ten_outputs_is_chosen():
     def ten():
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 10))
