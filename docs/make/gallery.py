@@ -418,7 +418,10 @@ def marked(text: str, content: str) -> str:
 def _section(entry: dict[str, Any], runs: Any, measured: Any) -> list[str]:
     """One entry: claim, ours, picture, tests, controls, verdict, command."""
     lines = [f"## {entry['figure']}: {entry['about']} {{ #{_anchor(entry)} }}", ""]
-    lines += [f"**The paper:** {entry['claim']}", ""]
+    # Some entries compare with other packages, or ask what no paper does.
+    no_paper = entry["paper"] == "outside" or entry["figure"].startswith("No paper")
+    source = "Claim" if no_paper else "The paper"
+    lines += [f"**{source}:** {entry['claim']}", ""]
     by_eye = not entry["judgement"].outcomes and entry["verdict"] not in UNSEEN
     how = " (judged by eye, without a control)" if by_eye else ""
     sign = SIGNS[entry["verdict"]]

@@ -293,6 +293,13 @@ def test_more_networks_extend_fewer():
     assert rest.diagonal().min() > 0, "the first 32 networks are part of the 64"
 
 
+def test_data_of_more_classes_can_be_left_away():
+    with pytest.raises(
+        penchant.Error, match=r"found 10 outputs; measure it without data \(datasets = \["
+    ):
+        penchant.measure("nad", architecture="logistic", dataset="digits")
+
+
 def test_several_outputs_are_refused():
     with pytest.raises(penchant.Error, match="needs one output or two logits, found 3 outputs"):
         measure("nad", shape=(4,), outputs=3, networks=4)

@@ -91,7 +91,10 @@ def _check_needs(cls: type[Probe], context: Context, what: str) -> None:
     by_class = context.network_kind != "fresh" and context.has("dataset")
     if "scalar-output" in needs and not by_class and context.architecture.outputs > 2:
         found = f"found {context.architecture.outputs} outputs"
-        hint = f"set outputs = 1, or {ONE_OF_MANY}"
+        # A dataset says how many outputs there are.
+        without = "measure it without data (datasets = [])"
+        cure = without if context.has("dataset") else "set outputs = 1"
+        hint = f"{cure}, or {ONE_OF_MANY}"
         raise Error(f"{what} needs one output or two logits, {found}; {hint}")
 
 
