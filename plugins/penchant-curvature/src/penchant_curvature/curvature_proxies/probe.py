@@ -183,15 +183,15 @@ def _spectra(shards: Shards, proxies: list[str]) -> dict[str, Tensor]:
 def _tables(shards: Shards, layers: Sequence[str], proxies: list[str], classes: int) -> Tables:
     """One number per layer: of each matrix by itself, and of proxies beside the exact one."""
     size = _rows(shards, "size")
-    found = {"parameters": size, "overlap-null": (classes / size).clamp(max=1.0)}
+    numbers = {"parameters": size, "overlap-null": (classes / size).clamp(max=1.0)}
     for name in ("exact", *proxies):
         for kind in ("trace", "outliers", "gap"):
-            found[f"{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
+            numbers[f"{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
     exact = _rows(shards, "leading-exact")
     for name in proxies:
         for kind in ("error", "alignment", "overlap"):
-            found[f"{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
-        found[f"shift-{name}"] = _shift(exact, _rows(shards, f"leading-{name}"), classes)
+            numbers[f"{kind}-{name}"] = _rows(shards, f"{kind}-{name}")
+        numbers[f"shift-{name}"] = _shift(exact, _rows(shards, f"leading-{name}"), classes)
 
     # errors over sequences, and what groups without meaning give
     nulls = {f"error-{name}": null for name, null in _nulls(shards, proxies).items()}
@@ -199,7 +199,7 @@ def _tables(shards: Shards, layers: Sequence[str], proxies: list[str], classes: 
         f"layer-{key}": penchant.Table(
             values, {"layer": layers}, **_errors(shards, key), **_null(nulls.get(key))
         )
-        for key, values in found.items()
+        for key, values in numbers.items()
     }
 
 

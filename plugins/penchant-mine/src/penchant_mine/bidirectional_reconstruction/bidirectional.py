@@ -24,13 +24,13 @@ from penchant_mine.shared.generative.gan import (
     adam,
     adaptively_clipped,
     draw_rows,
-    draw_side_by_side,
+    draw_stacked,
     fake_loss,
     real_loss,
     scores_of,
     update,
 )
-from penchant_mine.shared.generative.side_by_side import side_by_side, write_back
+from penchant_mine.shared.generative.network_stacks import stack_networks, write_back
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 RECONSTRUCTING = ("alice-l2", "alice-adversarial")  # variants that learn from reconstructions
@@ -137,20 +137,18 @@ def train_models(
     """
     # A step must not wait for numbers of the host.
     generators = [noise.own_generator(generator, data.device) for generator in generators]
-    model = _side_by_side(models)
+    model = _stack_of(models)
     both = adam([*model.encoder.parameters(), *model.decoder.parameters()], recipe.learning_rate)
     judges = _Judges(model, recipe)
 
-    def drawn(size: int) -> Tensor:
-        return draw_side_by_side(
-            lambda each: normal(recipe.batch, size, each, data.device), generators
-        )
+    def latents(size: int) -> Tensor:
+        return draw_stacked(lambda each: normal(recipe.batch, size, each, data.device), generators)
 
     for _ in range(recipe.steps):
         # Data and prior, and what the networks make of each.
         x = draw_rows(data, recipe.batch, generators)
-        z = drawn(recipe.latent)
-        inferred = model.encoder(x, drawn(recipe.noise_inputs))
+        z = latents(recipe.latent)
+        inferred = model.encoder(x, latents(recipe.noise_inputs))
         # Only variants that learn from reconstructions pay for them.
         again = model.decoder(inferred) if variant in RECONSTRUCTING else None
         made = model.decoder(z)
@@ -162,11 +160,11 @@ def train_models(
         write_back(stack)
 
 
-def _side_by_side(models: Sequence[Model]) -> Model:
+def _stack_of(models: Sequence[Model]) -> Model:
     stacks = {}
     for name, network in vars(models[0]).items():
         if network is not None:
-            stacks[name] = side_by_side([getattr(model, name) for model in models])
+            stacks[name] = stack_networks([getattr(model, name) for model in models])
     return Model(**stacks)
 
 

@@ -31,6 +31,7 @@ from penchant_mine.shared.generative.modes import (
     shown,
     train_classifier,
 )
+from penchant_mine.shared.generative.network_stacks import groups, map_stacked
 from penchant_mine.shared.generative.networks import (
     ConditionedScores,
     Downwards,
@@ -38,7 +39,6 @@ from penchant_mine.shared.generative.networks import (
     Upwards,
     perceptron,
 )
-from penchant_mine.shared.generative.side_by_side import groups, map_side_by_side
 from penchant_mine.shared.recipes import recipe_from
 
 KEYS = {
@@ -60,7 +60,7 @@ def run(options: BidirectionalReconstruction, context: penchant.Context) -> penc
     classifier = _classifier_state(options, context)
     trainings = groups(options.trainings, _perceptron_widths(options, context.data.shape))
     # Every variant of a training begins from the same random numbers.
-    by_variant = map_side_by_side(context, measure, options.variants, trainings, shared=classifier)
+    by_variant = map_stacked(context, measure, options.variants, trainings, shared=classifier)
     test = context.data.test
     quantities: dict[str, penchant.Quantity] = {}
     # Labels that are no classes come as a column.

@@ -25,7 +25,7 @@ from penchant_mine.gan_modes.mode_judges import (
 )
 from penchant_mine.shared.generative.gan import GanRecipe, generate, train_gans
 from penchant_mine.shared.generative.modes import mode_count, scaled, shown
-from penchant_mine.shared.generative.side_by_side import groups, map_side_by_side
+from penchant_mine.shared.generative.network_stacks import groups, map_stacked
 from penchant_mine.shared.recipes import recipe_from
 
 VARIANTS = ("gan", "mine")
@@ -51,7 +51,7 @@ def run(options: GanModes, context: penchant.Context) -> penchant.Result:
     classifier = digit_classifier(options, context)
     trainings = groups(options.trainings, perceptron_widths(options, context.data.shape))
     # Both variants of a training begin from the same random numbers.
-    by_variant = map_side_by_side(context, measure, VARIANTS, trainings, shared=classifier)
+    by_variant = map_stacked(context, measure, VARIANTS, trainings, shared=classifier)
     # Numbers of every training, and their means.
     quantities = _quantities(context, by_variant)
     arrays: dict[str, Any] = {"samples-data": shown(scaled(context.data.test.inputs))}

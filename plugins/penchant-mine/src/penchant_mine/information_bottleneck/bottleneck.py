@@ -18,8 +18,8 @@ from penchant_numerics.inputs import noise
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from penchant_mine.shared.generative.gan import adam, draw_side_by_side, update
-from penchant_mine.shared.generative.side_by_side import stacked, write_back
+from penchant_mine.shared.generative.gan import adam, draw_stacked, update
+from penchant_mine.shared.generative.network_stacks import stacked, write_back
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 NARROW = 5.0  # sigma = softplus(output - 5): a young encoder is nearly without noise (Alemi et al.)
@@ -88,7 +88,7 @@ def _sampled_like(
         sampled = draw(values.shape, streams, values.device)
     else:
         own = values.shape[1:]
-        sampled = draw_side_by_side(lambda each: draw(own, each, values.device), streams)
+        sampled = draw_stacked(lambda each: draw(own, each, values.device), streams)
     return sampled.to(values.dtype)
 
 
@@ -205,10 +205,10 @@ def train_rows(
     """
     # A step must not wait for numbers of the host.
     generators = [noise.own_generator(generator, x.device) for generator in generators]
-    classifier, networks = _side_by_side(classifiers), len(classifiers)
+    classifier, networks = _stack_of(classifiers), len(classifiers)
     streams: Streams = generators if networks > 1 else generators[0]
     optimizer = adam(classifier.parameters(), recipe.learning_rate)
-    judge = _side_by_side(statistics) if statistics is not None else None
+    judge = _stack_of(statistics) if statistics is not None else None
     informant = _Informant(judge, recipe, streams) if judge is not None else None
     average = _Average(classifier, recipe.polyak) if recipe.polyak is not None else None
     for epoch in range(recipe.epochs):
@@ -244,7 +244,7 @@ def train_rows(
 Network = TypeVar("Network", Classifier, NoisyStatistics)
 
 
-def _side_by_side(networks: Sequence[Network]) -> Network:
+def _stack_of(networks: Sequence[Network]) -> Network:
     """A network whose layers are those of all; one is itself."""
     if len(networks) == 1:
         return networks[0]

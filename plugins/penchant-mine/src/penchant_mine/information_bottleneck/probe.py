@@ -24,7 +24,7 @@ from penchant_mine.information_bottleneck.bottleneck import (
     misclassified,
     train_rows,
 )
-from penchant_mine.shared.generative.side_by_side import groups, rows_of
+from penchant_mine.shared.generative.network_stacks import groups, rows_of
 from penchant_mine.shared.recipes import recipe_from
 
 SWEPT = "mine-gaussian"

@@ -21,7 +21,7 @@ from penchant_numerics.training import outputs
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from penchant_mine.shared.generative.side_by_side import side_by_side, write_back
+from penchant_mine.shared.generative.network_stacks import stack_networks, write_back
 from penchant_mine.shared.information.bounds import DonskerVaradhan
 
 BETAS = (0.5, 0.999)  # of Adam, as published
@@ -66,9 +66,7 @@ def draw_prior(
     return 2 * noise.uniform((count, size), generator, device) - 1
 
 
-def draw_side_by_side(
-    draw: Callable[[Generator], Tensor], generators: Sequence[Generator]
-) -> Tensor:
+def draw_stacked(draw: Callable[[Generator], Tensor], generators: Sequence[Generator]) -> Tensor:
     """What each network draws from its own generator, (networks, ...)."""
     return torch.stack([draw(generator) for generator in generators])
 
@@ -79,7 +77,7 @@ def draw_rows(data: Tensor, count: int, generators: Sequence[Generator]) -> Tens
     def rows(generator: Generator) -> Tensor:
         return noise.integers(len(data), (count,), generator, data.device)
 
-    return data[draw_side_by_side(rows, generators)]
+    return data[draw_stacked(rows, generators)]
 
 
 def real_loss(logits: Tensor) -> Tensor:
@@ -147,16 +145,16 @@ def train_gans(
     """
     # A step must not wait for numbers of the host.
     generators = [noise.own_generator(generator, data.device) for generator in generators]
-    together = _side_by_side(players)
+    together = _stack_of(players)
     of_generator = adam(together.generator.parameters(), recipe.learning_rate)
     of_discriminator = adam(together.discriminator.parameters(), recipe.learning_rate)
     informant = None
     if together.statistics is not None:
         informant = _Informant(together.statistics, recipe)
 
-    def drawn(size: int) -> Tensor:
+    def latents(size: int) -> Tensor:
         """Latent vectors (networks, samples, size)."""
-        return draw_side_by_side(
+        return draw_stacked(
             lambda each: draw_prior(recipe.batch, size, recipe.prior, each, data.device), generators
         )
 
@@ -165,11 +163,11 @@ def train_gans(
     for step in range(recipe.steps):
         # One batch of data and one of latent vectors serve all players of a GAN.
         real = draw_rows(data, recipe.batch, generators)
-        latent = drawn(recipe.noise_inputs + recipe.code)
+        latent = latents(recipe.noise_inputs + recipe.code)
         fake = together.generator(latent)
         code = latent[:, :, recipe.noise_inputs :]
         if informant is not None and recipe.information_with == "independent":
-            code = drawn(recipe.code)
+            code = latents(recipe.code)
         # The discriminator learns from samples it does not change.
         loss = real_loss(together.discriminator(real))
         loss = loss + fake_loss(together.discriminator(fake.detach()))
@@ -186,12 +184,12 @@ def train_gans(
     return informant.means() if informant is not None else [0.0] * len(players)
 
 
-def _side_by_side(players: Sequence[Players]) -> Players:
+def _stack_of(players: Sequence[Players]) -> Players:
     statistics = [each.statistics for each in players if each.statistics is not None]
     return Players(
-        side_by_side([each.generator for each in players]),
-        side_by_side([each.discriminator for each in players]),
-        side_by_side(statistics) if statistics else None,
+        stack_networks([each.generator for each in players]),
+        stack_networks([each.discriminator for each in players]),
+        stack_networks(statistics) if statistics else None,
     )
 
 

@@ -20,8 +20,8 @@ from penchant_mine.shared.generative.gan import (
     draw_prior,
     train_gans,
 )
+from penchant_mine.shared.generative.network_stacks import stack_networks, write_back
 from penchant_mine.shared.generative.networks import Joined, perceptron
-from penchant_mine.shared.generative.side_by_side import side_by_side, write_back
 from penchant_numerics.training import constructed
 from torch import nn
 from torch.nn import functional
@@ -79,7 +79,7 @@ def state(*networks):
 
 @pytest.mark.parametrize("batch_norm", [True, False])
 @pytest.mark.parametrize("information", ["none", "code", "independent"])
-def test_gans_side_by_side_are_each_as_if_alone(information, batch_norm):
+def test_stacked_gans_are_each_as_if_alone(information, batch_norm):
     informed = information != "none"
     recipe = replace(RECIPE, information_with=information if informed else "code")
 
@@ -104,7 +104,7 @@ def test_gans_side_by_side_are_each_as_if_alone(information, batch_norm):
         assert together[number] == pytest.approx(information_alone, rel=1e-8)
 
 
-def test_a_gan_side_by_side_is_the_loop_written_by_hand():
+def test_a_stacked_gan_is_the_loop_written_by_hand():
     """The thesis's algorithm with torch alone: no stack, no passes shared, no fused Adam."""
     data = points()
     begun = [gan(10 * n, informed=True, batch_norm=False) for n in range(2)]
@@ -171,7 +171,7 @@ def model(seed, variant):
 
 
 @pytest.mark.parametrize("variant", ["ali", "alice-l2", "alice-adversarial", "mine"])
-def test_models_side_by_side_are_each_as_if_alone(variant):
+def test_stacked_models_are_each_as_if_alone(variant):
     begun = [model(number, variant) for number in range(3)]
     train_models(begun, variant, points(), ALI, [generator(n) for n in range(3)])
     for number in range(3):
@@ -190,7 +190,7 @@ def bottleneck(seed, row):
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 @pytest.mark.parametrize("polyak", [None, 0.5])
-def test_bottlenecks_side_by_side_are_each_as_if_alone(name, polyak):
+def test_stacked_bottlenecks_are_each_as_if_alone(name, polyak):
     """The last batch of an epoch is a smaller one."""
     recipe = BottleneckRecipe(2, 15, 1e-3, 0.97, 0.1, 0.5, 0.3, 0.1, polyak=polyak)
     x = torch.randn(70, 4, generator=generator(98), device="cpu")
@@ -234,7 +234,7 @@ def test_a_clip_is_that_of_each_networks_own_gradient():
 
 def test_networks_are_given_what_their_stack_has_learnt():
     networks = [constructed(lambda: perceptron([2, 4, 1], batch_norm=True), n) for n in range(2)]
-    stack = side_by_side(networks)
+    stack = stack_networks(networks)
     with torch.no_grad():
         for parameter in stack.parameters():
             parameter.add_(1.0)
@@ -251,12 +251,12 @@ def test_images_of_perceptrons_keep_their_shape():
     ]
     z = torch.randn(2, 6, 3, generator=generator(0), device="cpu")
     expected = torch.stack([network(own) for network, own in zip(networks, z)])
-    torch.testing.assert_close(side_by_side(networks)(z), expected)
+    torch.testing.assert_close(stack_networks(networks)(z), expected)
 
 
 def test_layers_that_cannot_be_stacked_are_named():
     with pytest.raises(TypeError, match="found Conv2d"):
-        side_by_side([nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3)])
+        stack_networks([nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3)])
 
 
 @pytest.mark.parametrize("probe", ["gan-modes", "bidirectional-reconstruction"])
@@ -266,7 +266,7 @@ def test_a_probe_gives_every_training_its_row(probe, monkeypatch):
     options = {"steps": 3, "trainings": 3, "samples": 200, "generator": [8], "discriminator": [8]}
     found = []
     for widest in (8, 7):
-        monkeypatch.setattr("penchant_mine.shared.generative.side_by_side.WIDEST", widest)
+        monkeypatch.setattr("penchant_mine.shared.generative.network_stacks.WIDEST", widest)
         data = {"name": "twenty-five-gaussians", "train": 1000, "test": 200}
         found.append(penchant.measure(probe, dataset=data, executor="serial", **options))
     together, alone = found

@@ -20,7 +20,7 @@ WIDEST = 128  # units of a layer up to which a CPU trains a stack faster than it
 ELEMENTWISE = (nn.ReLU, nn.ELU, nn.LeakyReLU, nn.Tanh, nn.GELU)
 
 
-def side_by_side(networks: Sequence[nn.Module]) -> nn.Module:
+def stack_networks(networks: Sequence[nn.Module]) -> nn.Module:
     """One module whose inputs and outputs have an axis of networks first.
 
     Args:
@@ -28,7 +28,7 @@ def side_by_side(networks: Sequence[nn.Module]) -> nn.Module:
             file; a single one may be anything.
 
     >>> first, second = nn.Linear(2, 3), nn.Linear(2, 3)
-    >>> both = side_by_side([first, second])(torch.ones(2, 5, 2))
+    >>> both = stack_networks([first, second])(torch.ones(2, 5, 2))
     >>> both.shape
     torch.Size([2, 5, 3])
     >>> torch.allclose(both[1], second(torch.ones(5, 2)))
@@ -172,7 +172,7 @@ def groups(count: int, widths: Iterable[int] | None) -> list[list[int]]:
     return [numbers[first : first + size] for first in range(0, count, size)]
 
 
-def map_side_by_side(
+def map_stacked(
     context: penchant.Context,
     function: Callable[..., Any],
     variants: Sequence[str],

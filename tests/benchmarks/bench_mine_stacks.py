@@ -178,7 +178,7 @@ def beside_a_plain_loop(rounds: int, steps: int) -> None:
     )
 
 
-def side_by_side(rounds: int, steps: int) -> None:
+def stack_networks(rounds: int, steps: int) -> None:
     data = points()
     seeds = [10 * number for number in range(TOGETHER)]
     kinds = {"GAN": gans, "ALI": models, "bottleneck": bottlenecks}
@@ -207,7 +207,7 @@ def main() -> None:
     torch.set_num_threads(1)
     try:
         beside_a_plain_loop(arguments.rounds, arguments.steps)
-        side_by_side(arguments.rounds, arguments.steps)
+        stack_networks(arguments.rounds, arguments.steps)
     finally:
         torch.set_num_threads(threads)
 
