@@ -192,8 +192,8 @@ def test_every_panel_has_its_own_scale_and_labels_stand_once_below():
     assert left.containers[0].has_yerr and not other.containers[0].has_yerr
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "trained, null",
         "trained",
+        "trained, null",
         "chance",
     ]
 

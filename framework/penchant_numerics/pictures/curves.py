@@ -279,26 +279,30 @@ def _band(axes: Axes, where: Array, values: Array, errors: Array, colour: str) -
 
 def _legend(figure: Figure, every: Sequence[Axes], *, inside: bool) -> None:
     """Names once for all panels, where they cover no point."""
-    handles, labels = every[0].get_legend_handles_labels()
-    if not labels:
+    named = _named(every[:1])
+    if not named:
         return
-    # Curves first, what they are compared with after them.
-    pairs = sorted(zip(handles, labels), key=lambda pair: isinstance(pair[0], Line2D))
-    handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
     if inside:
-        every[0].legend(handles, labels, frameon=False, fontsize=8)
+        every[0].legend(list(named.values()), list(named), frameon=False, fontsize=8)
     elif len(every) > 1:
-        figure.legend(handles, labels, loc="outside right upper")
+        figure.legend(list(named.values()), list(named), loc="outside right upper")
     else:
         _legend_below(figure, every)
 
 
+def _named(every: Sequence[Axes]) -> dict[str, Artist]:
+    """Each label once: curves first, what they are compared with after them."""
+    pairs = [pair for axes in every for pair in zip(*axes.get_legend_handles_labels())]
+    pairs.sort(key=lambda pair: isinstance(pair[0], Line2D))
+    named: dict[str, Artist] = {}
+    for handle, label in pairs:
+        named.setdefault(label, handle)
+    return named
+
+
 def _legend_below(figure: Figure, every: Sequence[Axes]) -> None:
-    """What curves are, each label once, below all panels."""
-    by_label: dict[str, Artist] = {}
-    for axes in every:
-        for handle, label in zip(*axes.get_legend_handles_labels()):
-            by_label.setdefault(label, handle)
+    """What curves are, below all panels."""
+    by_label = _named(every)
     if by_label:
         ncols = 4 if max(map(len, by_label)) <= NARROW else 2
         figure.legend(

@@ -281,8 +281,8 @@ class _Maker:
         cheapest = min(found.of([job]) for job in first if job.probe.label in found.seconds)
         needed = self.clock.used + cheapest / 60
         given = f"{self.clock.minutes:g} minutes"
-        hint = f"expected at least {needed:.1f}"
-        if needed < self.clock.minutes + 0.05:
+        hint = f"expected at least {needed:.2g}"
+        if needed <= self.clock.minutes:
             hint = "what was begun took longer than foreseen: give more"
         return Error(f"{given} are too few for any probe, {hint}")
 
