@@ -261,11 +261,15 @@ def test_tables_sort_and_jobs_are_found(browser, run):
 
 
 def test_a_link_to_a_job_unfolds_it(browser, run):
+    from selenium.webdriver.support.wait import WebDriverWait
+
     show(browser, run.folder / "report.html")
     link = browser.find_element("css selector", ".failure a")
     target = link.get_attribute("href").partition("#")[2]
     link.click()
-    assert browser.execute_script("return document.getElementById(arguments[0]).open", target)
+    # A browser says that the address has changed a moment after the click.
+    is_open = "return document.getElementById(arguments[0]).open"
+    WebDriverWait(browser, 10).until(lambda page: page.execute_script(is_open, target))
 
 
 def test_the_keyboard_reaches_everything(browser, run):
