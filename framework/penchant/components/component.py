@@ -58,6 +58,8 @@ class Component:
         for key in values:
             if key not in fields:
                 hint = did_you_mean(key, fields) or suggestion(key, [*fields, *cls.table_keys])
+                if key in cls.table_keys:
+                    hint = "; it belongs to the table of an experiment, beside the options"
                 raise Error(f"{cls.name} has no option {key!r}{hint}{_location(where, key)}")
         # Without a default the user must choose.
         for key, field in fields.items():

@@ -215,6 +215,12 @@ def test_the_machine_is_there_only_where_it_is_ill(of_all_probes, install, only)
     assert lines["broken 1.0"][0] == "!" and "torch" not in lines
 
 
+def test_what_belongs_to_an_experiment_is_no_misspelt_option():
+    _, lines = doctor("-a", "logistic:weights=last.pt")
+    (told,) = [text for _, text in lines.values() if "no option" in text]
+    assert "'weights'; it belongs to the table of an experiment" in told
+
+
 def test_it_is_json_where_a_program_reads_it():
     done = CliRunner().invoke(cli.main, ["doctor", "--json"])
     sections = json.loads(done.output)
