@@ -68,7 +68,7 @@ def gan(seed, *, informed, batch_norm):
 
 
 def state(*networks):
-    """Parameters and running statistics; counts of batches are nobody's numbers."""
+    """Parameters and running statistics; without counts of batches."""
     tensors = {}
     for number, network in enumerate(networks):
         for name, tensor in network.state_dict().items():

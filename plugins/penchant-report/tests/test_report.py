@@ -269,7 +269,7 @@ def test_a_link_to_a_job_unfolds_it(browser, run):
     link.click()
     # A browser says that the address has changed a moment after the click.
     is_open = "return document.getElementById(arguments[0]).open"
-    WebDriverWait(browser, 10).until(lambda page: page.execute_script(is_open, target))
+    assert WebDriverWait(browser, 10).until(lambda page: page.execute_script(is_open, target))
 
 
 def test_the_keyboard_reaches_everything(browser, run):
